@@ -240,8 +240,8 @@ try:
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
     # Who may ask for /metrics from elsewhere, and the port that a worker serves its own at; 0: none.
     METRICS_TOKEN = env.str("METRICS_TOKEN", "")
-    if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
-        raise EnvError("METRICS_TOKEN must have at least 16 characters.")
+    if METRICS_TOKEN and not re.fullmatch(r"[ -~]{16,}", METRICS_TOKEN):  # no header holds others
+        raise EnvError("METRICS_TOKEN must have at least 16 characters, of ASCII alone.")
     METRICS_PORT = env.int("METRICS_PORT", 0, validate=validate.Range(min=0, max=65535))
     # Errors to Sentry, traces to OpenTelemetry; both need more packages.
     SENTRY_DSN = env.str("SENTRY_DSN", "", validate=validate.Regexp(r"(https?://\w+(:\w+)?@[^/?#@]+/(.*/)?\d+)?$"))

@@ -91,6 +91,7 @@ def test_production_settings_pass_djangos_own_check():
         ("WEBHOOK_CA_FILE", "/"),
         ("WEBHOOK_CA_FILE", __file__),
         ("METRICS_TOKEN_FILE", sys.executable),  # no text
+        ("METRICS_TOKEN", "seize-caractères-et-plus"),
         ("ENCRYPTION_KEYS", ""),
         ("DELIVERY_RETENTION_DAYS", "0"),
         ("DELIVERY_RETENTION_DAYS", "10001"),

@@ -14,7 +14,7 @@ from codservice.errors import CannotStart
 from codservice.onebox.process import Process
 from codservice.onebox.service import BEAT_STOP, WEB_STOP, WORKER_STOP
 from codservice.onebox.supervisor import SAID_WHY, Supervisor, say
-from codservice.run import beat, prepare, worker
+from codservice.run import beat, prepare, pulse, worker
 from codservice.run.kernel import name_process, return_memory
 from codservice.run.web import Web, preload, serve
 
@@ -48,6 +48,7 @@ def main() -> int:
     name_process("application")
     try:
         web = Web.from_environ()
+        pulse.need_file()
         gather_static_files()
         preload()
         worker.preload()

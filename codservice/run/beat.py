@@ -18,6 +18,7 @@ from celery.signals import setup_logging
 from django.core.exceptions import ImproperlyConfigured
 
 from codservice import logs
+from codservice.errors import CannotStart
 from codservice.run import pulse
 from codservice.run.kernel import return_memory_soon
 
@@ -74,6 +75,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     try:
+        pulse.need_file()
         main()
-    except ImproperlyConfigured as error:
+    except (CannotStart, ImproperlyConfigured) as error:
         sys.exit(f"codservice: {error}")

@@ -5,10 +5,13 @@ whose database is away comes round: it waits for it, which a restart would not s
 a container's health check knows; elsewhere nothing is written unless PULSE_FILE is set.
 """
 
+import errno
 import os
 import sys
 import time
 from contextlib import suppress
+
+from codservice.errors import CannotStart
 
 VARIABLE = "PULSE_FILE"
 MOST_SECONDS = 60.0
@@ -17,8 +20,24 @@ REST_SECONDS = 1.0  # between two signs
 _noted = -REST_SECONDS
 
 
+def need_file() -> None:
+    """Raises CannotStart where no sign could be written, which would pass for a process that hangs. A full disk may be
+    freed."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    is_new = not os.path.lexists(path)
+    try:
+        os.close(_open(path))
+        if is_new:
+            os.unlink(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise CannotStart(f"{VARIABLE} {path} cannot be written: {(error.strerror or '').lower()}.") from error
+
+
 def note() -> None:
-    """Say that the work has come round; at most once a second. A full disk or a wrong path hinders no work."""
+    """Say that the work has come round; at most once a second. A full disk hinders no work, nor a path gone wrong."""
     global _noted
     now = time.monotonic()
     path = os.environ.get(VARIABLE)
@@ -26,11 +45,15 @@ def note() -> None:
         return
     _noted = now
     with suppress(OSError):
-        file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        file = _open(path)
         try:
             os.pwrite(file, b"%020d" % int(now * 1000), 0)  # of one length, so that nobody reads half of it
         finally:
             os.close(file)
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
 
 
 def problem() -> str:

@@ -21,6 +21,8 @@ from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 from django.core.exceptions import ImproperlyConfigured
 
+from codservice.errors import CannotStart
+from codservice.run import pulse
 from codservice.run.kernel import return_memory_soon
 
 logger = logging.getLogger(__name__)
@@ -164,6 +166,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
+        pulse.need_file()
         sys.exit(main())
-    except ImproperlyConfigured as error:
+    except (CannotStart, ImproperlyConfigured) as error:
         sys.exit(f"codservice: {error}")

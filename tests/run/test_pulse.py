@@ -9,6 +9,7 @@ from celery import Celery
 
 from codservice.run import pulse
 from codservice.run.beat import Scheduler
+from tests.harness.background import PATIENCE
 from tests.harness.processes import CHECKOUT
 
 
@@ -61,6 +62,19 @@ def test_work_goes_on_where_no_sign_can_be_written(file, monkeypatch):
     pulse.note()
 
     assert pulse.problem() == "PULSE_FILE names no file to look at"
+
+
+@pytest.mark.parametrize("role", ["worker", "beat"])
+def test_where_no_sign_can_be_written_nothing_starts(file, role):
+    pulse.need_file()
+    assert pulse.problem() == "no sign of life yet"
+
+    file.mkdir()
+    command = [sys.executable, "-m", f"codservice.run.{role}"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+    assert done.stderr == f"codservice: PULSE_FILE {file} cannot be written: is a directory.\n"
+    assert done.returncode == 1
 
 
 def test_a_sign_follows_no_link_of_another_user(file, tmp_path):
