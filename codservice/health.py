@@ -1,6 +1,7 @@
 """Whether the process is up and whether it can do its work, for load balancers and `make run`."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import redis
 from django.conf import settings
@@ -19,10 +20,24 @@ def alive(request: HttpRequest) -> JsonResponse:
 
 
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 when all CHECKS find nothing wrong, else 503; the body says what is."""
+    """200 when all CHECKS find nothing wrong, else 503; the body says what is. 421 to who asks by `?database=` for
+    another one than ours (`identity`)."""
+    with suppress(DatabaseError):
+        if "database" in request.GET and request.GET["database"] != identity():
+            return JsonResponse({"database": "is another one"}, status=421)
     problems = {name: problem for name, check in CHECKS.items() if (problem := check())}
     body = {name: problems.get(name, "ok") for name in CHECKS}
     return JsonResponse(body, status=503 if problems else 200)
+
+
+def identity() -> str:
+    """What tells our database from all others, one that was restored from its backup too. Raises DatabaseError."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT concat(system_identifier, '.', oid) FROM pg_control_system(), pg_database"
+            " WHERE datname = current_database()"
+        )
+        return str(cursor.fetchone()[0])
 
 
 def _database_problem() -> str:

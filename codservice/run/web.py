@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from codservice.errors import CannotStart
@@ -120,6 +121,29 @@ class Web:
     def answers(self) -> bool:
         """Whether the application answers at all."""
         return self.get("/healthz")[0] != 0
+
+
+def keep_out_of_anothers(web: Web) -> None:
+    """Raises `CannotStart` where a web of another database listens at our port, with which we would share its requests.
+
+    Who cannot be asked is none, as one of an older version, or while the database is away.
+    """
+    if not web.answers():
+        return
+    _load(APPLICATION)
+    from django.db import DatabaseError, connection
+
+    from codservice.health import identity
+
+    try:
+        if web.get(f"/readyz?database={identity()}")[0] == HTTPStatus.MISDIRECTED_REQUEST:
+            raise CannotStart(
+                f"At port {web.port} on {web.host} a service with another database listens: set PORT to another number."
+            )
+    except DatabaseError:
+        return
+    finally:
+        connection.close()
 
 
 def _number(name: str, default: int, *, most: int) -> int:
@@ -246,6 +270,8 @@ if __name__ == "__main__":
 
     try:
         with counters.folder():
-            serve(Web.from_environ())
+            web = Web.from_environ()
+            keep_out_of_anothers(web)
+            serve(web)
     except (CannotStart, ImproperlyConfigured) as error:
         sys.exit(f"codservice: {error}")

@@ -15,9 +15,11 @@ from codservice.onebox import postgres
 from codservice.onebox.binaries import PostgresPrograms, ServerUser
 from codservice.run.web import Web
 from codservice.secret_file import secrets
-from tests.harness.background import PATIENCE
+from tests.harness.background import PATIENCE, eventually
+from tests.harness.database import database_url, environment
 from tests.harness.manage import PRODUCTION
 from tests.harness.processes import CHECKOUT
+from tests.harness.service import running_service
 
 
 def refusal(service) -> str:
@@ -64,6 +66,19 @@ def test_web_by_itself_says_what_it_cannot_listen_at(taken, tmp_path):
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert done.stderr.startswith("codservice: ")
         assert next(iter(given.values())) in done.stderr
+
+
+def test_a_web_shares_its_port_with_those_of_its_own_database_alone(service, tmp_path):
+    other = database_url().rpartition("/")[0] + "/postgres"
+    command = [sys.executable, "-m", "codservice.run.web"]
+    environ = environment(DATABASE_URL=other, PORT=str(service.port))
+    done = subprocess.run(command, cwd=CHECKOUT, env=environ, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert f"port {service.port} on 127.0.0.1 a service with another database listens: set PORT" in done.stderr
+
+    host = "of.the.second"
+    with running_service(tmp_path / "log", PORT=str(service.port), ALLOWED_HOSTS=host):
+        eventually(lambda: service.send("GET", "/account/login", headers={"Host": host}).status == 200)
 
 
 def test_blanks_around_a_value_are_no_part_of_it(monkeypatch):
