@@ -20,6 +20,7 @@ class OperationsConfig(AppConfig):
             labels=["duty"],
         )
         health.SLOW_CHECKS |= {
+            "disk": checks.disk,
             "migrations": checks.migrations,
             "clock": checks.clock,
             "sessions": checks.sessions,

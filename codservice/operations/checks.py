@@ -3,8 +3,9 @@
 import time
 from datetime import timedelta
 
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
+from psycopg.errors import DiskFull
 
 from codservice.operations import duties
 from codservice.operations.tasks import PRUNE_EVERY
@@ -43,6 +44,23 @@ def sessions() -> str:
         if cursor.fetchone()[0] != "0":
             return ""
     return "wait for locks for ever: run docs/operations/pgbouncer/role.sql as a superuser, then restart PgBouncer"
+
+
+def disk() -> str:
+    """PostgreSQL knows no more of its disk than whether a file may grow, as one with what a sort has no memory for."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL work_mem = '64kB'")
+            # 1 MB, which nobody misses who still has room.
+            cursor.execute(
+                "SELECT count(row) FROM"
+                " (SELECT repeat('x', 8000) || n AS row FROM generate_series(1, 128) AS n ORDER BY -n) AS rows"
+            )
+    except OperationalError as error:
+        if not isinstance(error.__cause__, DiskFull):
+            raise
+        return "that of PostgreSQL is full: free some of it, for orders cannot be taken"
+    return ""
 
 
 def beat() -> str:

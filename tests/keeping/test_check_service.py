@@ -34,7 +34,7 @@ from webhooks.models import Webhook
 COMMAND = Actor.of_command("test")
 PARTS = {
     "database", "broker", "deliveries", "secrets", "migrations", "clock", "beat", "retention", "ledger",
-    "order_counts", "worker", "sessions",
+    "order_counts", "worker", "sessions", "disk",
 }  # fmt: skip
 
 

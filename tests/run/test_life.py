@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import pwd
 import shutil
@@ -163,7 +164,15 @@ def test_a_disk_that_was_full_and_is_freed_brings_the_database_back(run, tmp_pat
     with small_disk(tmp_path / "disk", 320) as disk:
         service = run(disk.folder / "data").wait_until_up()
         service.query("CREATE TABLE kept AS SELECT 7 AS number")
+
+        def said_of_the_disk() -> str:
+            command = [sys.executable, "manage.py", "check_service", "--json", "--timeout", "0"]
+            checked = subprocess.run(command, cwd=CHECKOUT, env=service.environment, capture_output=True, text=True)
+            return json.loads(checked.stdout)["disk"]
+
+        assert said_of_the_disk() == "ok"
         disk.fill()
+        assert said_of_the_disk().startswith("that of PostgreSQL is full: ")
         os.kill(service.find("bin/postgres"), signal.SIGKILL)
         eventually(lambda: service.said().count("MB free") > 2)
         assert service.find("stub web")
