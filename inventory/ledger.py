@@ -28,6 +28,6 @@ def problem() -> str:
         f"{sku} of {account} ({stock}, last movement to {moved})" for sku, account, stock, moved, _ in rows
     )
     return (
-        f"the stock of {rows[0][-1]} products is not what their last movement left: {shown}; something has changed the"
-        " table past the service. Ask the merchants for the true numbers and set them by the API or `import_products`"
+        f"stock is not what its last movement left (products: {rows[0][-1]}): {shown}; something has changed the table"
+        " past the service. Ask the merchants for the true numbers and set them by the API or `import_products`"
     )

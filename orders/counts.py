@@ -66,7 +66,7 @@ def problem() -> str:
         count = cursor.fetchone()[0]
     if not count:
         return ""
-    return f"the totals of {count} accounts' lists are not what their orders add up to: run `manage.py recount_orders`"
+    return f"totals of lists are not what their orders add up to (accounts: {count}): run `manage.py recount_orders`"
 
 
 def recount() -> int:

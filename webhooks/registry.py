@@ -258,6 +258,6 @@ def problem_with_secrets() -> str:
     if not count:
         return ""
     return (
-        f"those of {count} webhooks cannot be read and nothing is sent to them: put the key that they were encrypted"
-        " under back into ENCRYPTION_KEYS (it is kept beside the backup), and restart"
+        f"not all can be read (unreadable: {count}), and nothing is sent to these webhooks: put the key that they were"
+        " encrypted under back into ENCRYPTION_KEYS (it is kept beside the backup), and restart"
     )

@@ -87,8 +87,8 @@ class FileCommand(Command):
             said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped)}"
             raise CommandError(said, returncode=_status_of(stopped))
         if self.counts["refused"]:
-            mend = f"mend {report}" if report else "--report FILE writes their rows to a file; mend it"
-            raise CommandError(f"{self.counts['refused']} were refused: {mend} and give it to this command.")
+            mend = f"Mend {report}" if report else "--report FILE writes that to a file; mend it"
+            raise CommandError(f"Refused: {self.counts['refused']}. {mend} and give it to this command.")
 
     def how_to_go_on(self, stopped: BaseException) -> str:
         is_cut = isinstance(stopped, UnreadableTable)

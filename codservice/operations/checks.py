@@ -22,7 +22,7 @@ def migrations() -> str:
     missing = [".".join(key) for key in wanted if key not in loader.applied_migrations]
     if not missing:
         return ""
-    return f"{len(missing)} are not applied, {missing[0]} is the first: run `manage.py migrate`"
+    return f"not applied: {len(missing)}, the first is {missing[0]}: run `manage.py migrate`"
 
 
 def clock() -> str:

@@ -170,7 +170,7 @@ def test_a_migration_that_is_not_applied_is_named(all_is_well):
     ((app, newest),) = MigrationLoader(connection).graph.leaf_nodes("orders")
     MigrationRecorder(connection).record_unapplied(app, newest)
 
-    assert problem("migrations").startswith(f"1 are not applied, orders.{newest} is the first: run")
+    assert problem("migrations").startswith(f"not applied: 1, the first is orders.{newest}: run")
 
 
 def test_clocks_that_differ_are_told(all_is_well, monkeypatch):
@@ -187,7 +187,7 @@ def test_secrets_that_no_key_reads_are_counted(all_is_well, alice, register, set
     assert problem("secrets") == ""
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
 
-    assert problem("secrets").startswith("those of 1 webhooks cannot be read")
+    assert problem("secrets").startswith("not all can be read (unreadable: 1), and")
     assert "ENCRYPTION_KEYS" in problem("secrets")
     assert first.secret_hint not in problem("secrets")
 
@@ -216,7 +216,7 @@ def test_stock_that_the_ledger_does_not_tell_of_is_named(all_is_well, alice, pro
 
     told = problem("ledger")
 
-    assert told.startswith("the stock of 1 products is not what their last movement left: ROB-1 of Alice's shop (5, ")
+    assert told.startswith("stock is not what its last movement left (products: 1): ROB-1 of Alice's shop (5, ")
     stock.set_quantities(alice.id, [stock.Update(quantity=6, sku="ROB-1")], actor=COMMAND)
     assert problem("ledger") == ""
 
@@ -256,7 +256,7 @@ def test_counts_that_are_wrong_are_told_and_set_right(all_is_well, api, alice, c
     OrderCount.objects.filter(account=alice).delete()
     OrderCount.objects.create(account=charlie, status="shipped", delta=4)
 
-    assert problem("order_counts").startswith("the totals of 2 accounts' lists are not what")
+    assert problem("order_counts").startswith("totals of lists are not what their orders add up to (accounts: 2): run")
 
     assert json.loads(output("recount_orders", "--json")) == {"corrected": 2}
     assert problem("order_counts") == ""

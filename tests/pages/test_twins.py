@@ -206,7 +206,7 @@ def test_couriers_files_and_exports_know_no_test_order(world: World, twin: Accou
     file = tmp_path / "couriers.csv"
     file.write_text(f"order_id,external_id,status\n{order.id},,shipped\n,{order.external_id},shipped\n")
     for options in ([], ["--account", world.alice.holder.email]):
-        with pytest.raises(CommandError, match=r"^2 were refused"):
+        with pytest.raises(CommandError, match=r"^Refused: 2\. "):
             output("update_shipments", str(file), *options)
     order.refresh_from_db()
     assert order.status == Status.CONFIRMED

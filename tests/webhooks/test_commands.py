@@ -153,7 +153,7 @@ def test_whatever_ends_it_says_how_many_are_resent(webhook, delivery_of, monkeyp
     with pytest.raises(KeyboardInterrupt):
         call_command("resend_deliveries", "--all", stderr=said)
 
-    assert "Not all of them: 2 deliveries are sent again." in said.getvalue()
+    assert "Not all of them. Sent again: 2." in said.getvalue()
 
 
 def test_an_id_that_cannot_be_resent_fails_the_command_and_not_the_others(webhook, delivery_of):

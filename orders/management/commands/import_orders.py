@@ -62,9 +62,9 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
         if not self.unnamed:
             return ""
         return (
-            f"All up to line {self.done} is done, and {self.unnamed} orders there have no external_id: cut lines "
-            f"{self.first} to {self.done} off the file, but for those that were refused, before you run this again, or "
-            f"they come twice."
+            f"All up to line {self.done} is done, and not all orders there have an external_id ({self.unnamed}): cut"
+            f" lines {self.first} to {self.done} off the file, but for those that were refused, before you run this"
+            " again, or they come twice."
         )
 
     def tell(self, *, as_json: bool) -> None:
@@ -78,12 +78,9 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
                 )
 
     def summary(self) -> str:
-        would = "would be imported" if self.dry_run else "imported"
-        again = f" {self.unnamed} have no external_id: each run imports them anew." if self.unnamed else ""
-        return (
-            f"{self.counts['imported']} orders {would}, {self.counts['already_there']} were there already, "
-            f"{self.counts['refused']} refused.{again}"
-        )
+        done = "{imported} imported, {already_there} there already, {refused} refused".format(**self.counts)
+        again = f" Each run imports anew what has no external_id: {self.unnamed}." if self.unnamed else ""
+        return f"Orders{' (dry run)' if self.dry_run else ''}: {done}.{again}"
 
 
 def _is_unnamed(entry: Entry) -> bool:

@@ -37,5 +37,5 @@ a file. Exit status 1 when one was refused."""
         return ShipmentRows(account_id, actor=Actor.of_command("update_shipments"))
 
     def summary(self) -> str:
-        done = "{moved} orders moved, {already} were there already, {refused} refused".format(**self.counts)
+        done = "{moved} moved, {already} there already, {refused} refused".format(**self.counts)
         return f"Shipments{' (dry run)' if self.dry_run else ''}: {done}."

@@ -50,7 +50,7 @@ class Command(commands.Command):
             return
         for row in rows:
             self.stdout.write("  ".join("-" if row[name] is None else str(row[name]) for name in _COLUMNS))
-        self.say(f"{len(rows)} deliveries.")
+        self.say(f"Deliveries: {len(rows)}.")
 
 
 def _row(delivery: Delivery) -> dict[str, Any]:

@@ -49,7 +49,7 @@ sent."""
             self.print_json({"resent": count, "left_alone": missing, "dry_run": dry_run})
         else:
             self.stdout.write(str(count))
-            self.say(f"{count} deliveries {'would be' if dry_run else 'are'} sent again.")
+            self.say(f"Sent again{' (dry run)' if dry_run else ''}: {count}.")
         if missing:
             raise CommandError(
                 f"{missing} of the ids cannot be sent again: unknown, dropped, of a webhook that is deleted or off,"
@@ -64,7 +64,7 @@ sent."""
             for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
                 count += len(resending.resend_noted(batch, noted))
         except BaseException:
-            self.say(f"Not all of them: {count} deliveries are sent again.")
+            self.say(f"Not all of them. Sent again: {count}.")
             raise
         return count
 

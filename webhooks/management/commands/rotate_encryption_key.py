@@ -51,11 +51,11 @@ Where a key is lost, the secrets before the newest that were under it are cleare
         if unreadable:
             ids = ", ".join(map(str, unreadable[:10]))
             raise CommandError(
-                f"None of ENCRYPTION_KEYS reads the secrets of {len(unreadable)} webhooks: {ids}. Put their key back,"
-                " or have the merchants rotate these secrets."
+                f"None of ENCRYPTION_KEYS reads the secrets of some webhooks ({len(unreadable)}): {ids}. Put their key"
+                " back, or have the merchants rotate these secrets."
             )
         if dry_run:
-            self.say(f"{done} webhooks have secrets to be encrypted anew; nothing was changed.")
+            self.say("Nothing was changed.")
         else:
             self.say("No secret needs another key than the first of ENCRYPTION_KEYS.")
 
