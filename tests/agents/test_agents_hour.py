@@ -9,7 +9,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.db.models.functions import Now
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from agents.desk import claims, shown
 from agents.models import CallingPeriod, CallingRules, Claim
@@ -35,7 +35,8 @@ from tests.agents.desk_browser import (
 )
 from tests.agents.states import waits
 from tests.factories import ProductFactory, make_order, order_line
-from tests.harness.browser import SCHEMES, Visits, log_in
+from tests.harness.background import eventually
+from tests.harness.browser import IMPATIENT, SCHEMES, Visits, log_in
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -404,10 +405,16 @@ def test_a_merchants_cancel_is_told_and_nothing_can_be_pressed(visit: Visits, al
     assert CallNote.objects.count() == 0
 
 
-def test_a_new_order_of_the_customer_is_told(visit: Visits, alice: Account, charlie: Account, agent: User) -> None:
+def test_a_new_order_of_the_customer_is_told_after_a_look_without_an_answer(
+    visit: Visits, alice: Account, charlie: Account, agent: User
+) -> None:
     make_order(alice)
     page = visit().sign_in("samira")
+    page.add_init_script(IMPATIENT)
+    held: list[Route] = []
+    page.route("**/state/*", lambda route: held.append(route), times=1)
     call_next(page)
+    eventually(lambda: page.wait_for_timeout(10) or held)
     make_order(charlie)
     warned(page, "This customer has another order that is not on this page yet.")
     expect(page.get_by_role("button", name="Confirm")).to_be_enabled()

@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from codservice.accounts.models import Account, ApiKey
 from orders.models import Order
 from tests import factories
-from tests.harness.browser import Visit
+from tests.harness.browser import IMPATIENT, Visit
 from tests.harness.deliveries import draining, write_delivery
 from tests.harness.receivers import Receiver, answer
 from webhooks.models import Attempt, Delivery, Webhook
@@ -206,12 +206,15 @@ def test_all_of_it_works_without_scripts(visit: Callable[..., Visit], alice: Acc
     assert ApiKey.objects.get().revoked_at is not None
 
 
-def test_another_attempt_leaves_the_keyboard_in_the_one_before(
+def test_another_attempt_is_shown_after_a_look_without_an_answer_and_leaves_the_keyboard_in_the_one_before(
     visit: Callable[..., Visit], alice: Account, webhook_to: Callable[..., Webhook]
 ) -> None:
     row = write_delivery(webhook_to("https://shop.example/"), attempts=1)
     page = visit().sign_in(alice.holder.email, "/account/login")
+    page.add_init_script(IMPATIENT)
     page.goto(f"/account/webhooks/deliveries/{row.id}")
+    held: list[Route] = []
+    page.route(f"**/{row.id}", lambda route: held.append(route), times=1)
     told, answer = page.locator("#delivery"), page.get_by_role("group", name="What your shop answered").last
     answer.focus()
     told.evaluate("""part => new MutationObserver(all => { part.dataset.news = all.flatMap(each => [...each.addedNodes])
@@ -221,5 +224,6 @@ def test_another_attempt_leaves_the_keyboard_in_the_one_before(
     )
     Delivery.objects.update(status="delivered", next_attempt_at=None, finished_at=row.created_at, attempt_count=2)
     page.get_by_text("Attempt 2").wait_for()
+    assert held
     expect(answer).to_be_focused()
     assert str(row.id) not in (told.get_attribute("data-news") or ""), "which was there before"

@@ -20,7 +20,7 @@
 
   async function look() {
     if (document.hidden || pressing.isSent()) return;
-    const answer = await fetch(lists.dataset.now, { redirect: "manual", cache: "no-store" }).catch(() => null);
+    const answer = await pressing.ask(lists.dataset.now);
     if (!answer?.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (!pressing.isSent()) show(page); // else it may hold what is being sent

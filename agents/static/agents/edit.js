@@ -38,10 +38,8 @@
 
   const failed = document.getElementById("failed");
 
-  /** Null where no answer came. */
   function post(sent) {
-    const options = { method: "POST", body: sent, redirect: "manual", signal: AbortSignal.timeout(8000) };
-    return fetch(location.pathname, options).catch(() => null);
+    return pressing.ask(location.pathname, { method: "POST", body: sent });
   }
 
   /** The page, and what was sent for it; no page where none came, which the agent is told unless it leads elsewhere. */
@@ -156,7 +154,7 @@
   });
 
   async function isSignedIn() {
-    return (await fetch(form.dataset.state, { redirect: "manual" }).catch(() => null))?.ok;
+    return (await pressing.ask(form.dataset.state))?.ok;
   }
 
   // The fee: only the last question is answered.
@@ -271,7 +269,7 @@
     async function search() {
       const number = ++asked;
       const query = new URLSearchParams({ q: input.value, ...(around && { wilaya: around.value }) });
-      const answer = await fetch(`${places.dataset.places}?${query}`, { redirect: "manual" }).catch(() => null);
+      const answer = await pressing.ask(`${places.dataset.places}?${query}`, { cache: "default" });
       if (number !== asked) return;
       if (!answer?.ok) return open(false);
       const found = (await answer.json()).places;

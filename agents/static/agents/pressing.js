@@ -44,10 +44,15 @@ const pressing = (() => {
     if (warning) warning.textContent = isAway ? said.away : "";
   }
 
+  /** The service's answer; null where none comes in time. A redirect leads to the login. */
+  function ask(address, options) {
+    const usual = { redirect: "manual", cache: "no-store", signal: AbortSignal.timeout(8000) };
+    return fetch(address, { ...usual, ...options }).catch(() => null);
+  }
+
   /** Is the service there? */
   async function check() {
-    const options = { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(8000) };
-    const answer = navigator.onLine ? await fetch(said.here, options).catch(() => null) : null;
+    const answer = navigator.onLine ? await ask(said.here, { method: "HEAD" }) : null;
     setAway(!answer?.ok);
     return Boolean(answer?.ok);
   }
@@ -101,5 +106,5 @@ const pressing = (() => {
   if (!navigator.onLine) setAway(true);
   settle();
 
-  return { check, isDead, isSent: () => reasons.has("sent"), isShut, set };
+  return { ask, check, isDead, isSent: () => reasons.has("sent"), isShut, set };
 })();

@@ -41,20 +41,16 @@
 
   // --- Asking the service ---
 
-  /** The answer as JSON; null when there is none. A redirect leads to the login. */
+  /** The answer as JSON; null when there is none. */
   async function ask(url, options) {
-    try {
-      const answer = await fetch(url, { redirect: "manual", cache: "no-store", ...options });
-      if (answer.type === "opaqueredirect" || answer.status === 403) {
-        state = { held: false, changed: [], says: [said.signedOut] };
-        return null;
-      }
-      if (!answer.ok) throw new Error(answer.status);
-      return await answer.json();
-    } catch {
-      if (!pressing.isSent()) pressing.check();
+    const answer = await pressing.ask(url, options);
+    if (answer?.type === "opaqueredirect" || answer?.status === 403) {
+      state = { held: false, changed: [], says: [said.signedOut] };
       return null;
     }
+    const found = answer?.ok ? await answer.json().catch(() => null) : null;
+    if (!found && !pressing.isSent()) pressing.check();
+    return found;
   }
 
   let asking = false;
