@@ -290,12 +290,12 @@ def test_on_a_phone_the_table_of_figures_is_opened_by_who_wants_it(visit: Callab
     factories.make_order(alice)
     page = visit().sign_in(alice.holder.email, "/account/login")
     page.goto("/account/")
-    expect(page.locator("table.numbers")).to_be_visible()
+    expect(page.locator("details.long table")).to_be_visible()
     page.set_viewport_size({"width": 375, "height": 740})
     page.reload()
-    expect(page.locator("table.numbers")).to_be_hidden()
+    expect(page.locator("details.long table")).to_be_hidden()
     page.get_by_text("As a table").first.press("Enter")
-    expect(page.locator("table.numbers")).to_be_visible()
+    expect(page.locator("details.long table")).to_be_visible()
 
 
 @pytest.mark.parametrize("locale", ["fr", "ar"])

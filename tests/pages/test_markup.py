@@ -2,9 +2,13 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
+import django
 import pytest
 
+from tests.harness.processes import CHECKOUT
+from tests.harness.source import ROOMS
 from tests.harness.world import World
 from tests.pages.doors import pages_of
 
@@ -67,3 +71,27 @@ def test_nothing_is_lost_of_a_page(person: str, world: World) -> None:
 )
 def test_what_is_lost_is_seen(planted: str) -> None:
     assert Markup(planted).wrong
+
+
+def test_nothing_is_styled_in_vain() -> None:
+    """What a stylesheet calls by a class or an id stands, or begins, in a page, a script or a module; a custom property
+    is asked for."""
+    ours = [path for room in (*ROOMS, "templates") for path in (CHECKOUT / room).rglob("*.*")]
+    pages = "\n".join(path.read_text() for path in ours if path.suffix in (".html", ".js", ".py"))
+    words = set(re.findall(r"[\w-]+", pages))
+    sheets = {path: re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) for path in ours if path.suffix == ".css"}
+    theme = Path(django.__path__[0], "contrib/admin/static/admin/css").glob("*.css")
+    read = {"agents": "\n".join(path.read_text() for path in theme)}  # by the sheets of a room
+    for path, sheet in sheets.items():
+        read[path.parent.name] = read.get(path.parent.name, "") + sheet
+    read["accounts"] += read["docs"]  # whose pages have both
+    vain = set()
+    for path, sheet in sheets.items():
+        vain |= {name for name in re.findall(r"(--[\w-]+):", sheet) if f"var({name})" not in read[path.parent.name]}
+        names = {
+            name
+            for selector in re.findall(r"[^{}]+(?=\{)", sheet)
+            for name in re.findall(r"[.#]([a-z][\w-]*)", selector)
+        }
+        vain |= {name for name in names - words if f"{name.rpartition('-')[0]}-" not in words}
+    assert vain == set()
