@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -68,22 +69,23 @@ def base_python() -> str:
     pytest.fail(f"none of {candidates} is a Python 3.11 with venv that another user can run")
 
 
-def open_to_others(folder: Path) -> None:
-    """pytest closes its folders; the image's user has to pass through."""
-    for parent in [folder, *folder.parents]:
-        if parent.owner() == folder.owner() and parent != Path(parent.root):
-            parent.chmod(parent.stat().st_mode | 0o011)
+@pytest.fixture(scope="module")
+def open_folder() -> Iterator[Path]:
+    """One that the image's user can pass through. pytest's own are closed again whenever another run of it begins."""
+    with tempfile.TemporaryDirectory(prefix="codservice-tests-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    folder = tmp_path_factory.mktemp("image")
-    open_to_others(folder)
+def image(open_folder: Path) -> Stage:
+    folder = open_folder / "image"
+    folder.mkdir()
     return build(CHECKOUT / "Dockerfile", folder, base_python())
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+def environment(open_folder: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
     """What compose.yaml gives the containers, with secrets in files."""
     layout = Layout(tmp_path / "database")
     database_port, redis_port = free_port(), free_port()
@@ -98,9 +100,8 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
             "DATABASE_URL": f"postgresql://codservice@127.0.0.1:{database_port}/codservice",
             "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
         }
-        folder = tmp_path / "secrets"
+        folder = open_folder / "secrets"
         folder.mkdir()
-        open_to_others(folder)
         for name, value in secrets.items():
             (folder / name).write_text(value)
         yield {
@@ -124,13 +125,12 @@ def role(name: str) -> list[str]:
     return ["python", "-m", f"codservice.run.{name}"]
 
 
-def test_the_image_serves_as_another_user_and_stops_when_told(image, environment, tmp_path):
+def test_the_image_serves_as_another_user_and_stops_when_told(image, environment, open_folder, tmp_path):
     assert image.user == "10001:10001"
     assert image.command == role("web")
-    pulses = tmp_path / "pulses"
+    pulses = open_folder / "pulses"
     pulses.mkdir()
     pulses.chmod(0o777)
-    open_to_others(pulses)
 
     def started(name: str) -> Container:
         # Each container has a /tmp of its own.
@@ -172,9 +172,9 @@ def get(environment: Mapping[str, str], path: str) -> tuple[int, str]:
         connection.close()
 
 
-def test_the_image_refuses_to_start_without_its_settings(image, tmp_path):
+def test_the_image_refuses_to_start_without_its_settings(image, open_folder, tmp_path):
     for command in (role("web"), role("worker"), role("beat"), role("prepare"), ["python", "manage.py", "migrate"]):
-        refused = Container(image, command, {"DATA_DIR": str(tmp_path)}, tmp_path / "refused.log")
+        refused = Container(image, command, {"DATA_DIR": str(open_folder)}, tmp_path / "refused.log")
 
         assert refused.popen.wait(PATIENCE) == 1
         said = refused.output.read_text()
