@@ -174,6 +174,7 @@ def yes_or_no(text: str) -> bool:
 # The digits of Arabic and of Persian keyboards; the signs before a fraction and between thousands; the comma.
 _KEYBOARDS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬،", "01234567890123456789.\u202f,")
 _MARKS = re.compile("[\u200e\u200f]+")
+_AS_TEXT = re.compile("^'\\s*(?=[0-9])", re.ASCII)
 _SPACE = "[ \u00a0\u2009\u202f]"
 _CURRENCY = re.compile(r"^(?:da|dzd)\.?(?=[\s0-9])|(?:da|dzd|dinars?|د\.?\s?ج|دينار)\.?$", re.IGNORECASE)
 _GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASCII)
@@ -191,8 +192,9 @@ _COUNTED = re.compile(
 
 
 def _plain(text: str) -> str:
-    """A number as people type it, in Arabic too, in ASCII's digits, and no marks of direction."""
-    return _MARKS.sub("", text.translate(_KEYBOARDS)).strip()
+    """A number as people type it, in Arabic too, in ASCII's digits, without marks of direction and the apostrophe by
+    which a spreadsheet is told that it is text."""
+    return _AS_TEXT.sub("", _MARKS.sub("", text.translate(_KEYBOARDS)).strip())
 
 
 def plain_integer(text: str) -> str:

@@ -93,7 +93,8 @@ UNDECIDED = (
     "disparu", "cassé", "endommagé", "non reçu", "rupture de stock", "en rupture de stock", "demande de suppression",
 )  # fmt: skip
 _ARTICLES = {"le", "la", "les", "l"}
-_DOUBTS, _TICKS = "?؟¿", "✅✓✔☑√"
+_DOUBTS = "?؟¿"
+_ADORN = "✅✓✔☑√📦📮🚚🚛🛵🏍🏠🏡🏢🏬🏪💰💵💸🎉👍👌🟢"  # a word that says what it says
 _NO_STATUS = (
     "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
 )
@@ -183,9 +184,12 @@ def _plain(word: str) -> str:
 
 
 def _is_doubted(word: str) -> bool:
-    """Whether a sign such as `?`, `❌` or `🚫` beside it says that a word may not say what it says."""
+    """Whether a sign such as `?`, `❌` or `🚫` beside it says that a word may not say what it says.
+
+    So may any that is not known to adorn it alone: `⏳ Livré` is not delivered yet.
+    """
     signs = unicodedata.normalize("NFKD", word)
-    return any(sign in _DOUBTS or (unicodedata.category(sign)[0] == "S" and sign not in _TICKS) for sign in signs)
+    return any(sign in _DOUBTS or (unicodedata.category(sign)[0] == "S" and sign not in _ADORN) for sign in signs)
 
 
 def _named_by(cells: Mapping[str, str]) -> str:

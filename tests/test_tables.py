@@ -175,6 +175,9 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
         ('"a ""b"", c, d"\tTotal\nb\t3\n', ['a_"b",_c,_d', "total"], 2),
         ('TV 24" LED;Total\nb;3\n', ['tv_24"_led', "total"], 2),
         ("sku\n1\n", ["sku"], 2),
+        ("sep=|\na,b|c\n1|2\n", ["a,b", "c"], 3),
+        ('Commandes\na|"b|c"|d|e\n1|2, x|3|4\n', ["a", "b|c", "d", "e"], 3),
+        ("a|b|c|d|e,f\n1,2\n", ["a|b|c|d|e", "f"], 2),
     ],
 )
 def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names: list[str], line: int) -> None:

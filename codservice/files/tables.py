@@ -32,7 +32,7 @@ MAX_ABOVE = 1000  # rows above the header: a file of empty ones is not read to i
 MAX_TITLES = 10  # of these the rows of one cell, as a sheet's title or its date are
 SHORT = 60  # characters of a cell
 SURE = 3  # of the columns that are looked for: a row that names so many of them is a header and nothing else
-_SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
+_SEPARATOR = re.compile('"?sep=([,;\t|])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
 _PIECE = 64 << 10
 _NOT_UTF_8 = "{} is not UTF-8. Save it as “CSV UTF-8”."
@@ -87,10 +87,10 @@ class Table:
     of groups, such as `Client` above a name and a phone, is not if the next row has more cells and names more: there it
     names the columns of which that row says nothing.
 
-    CSV is in UTF-8, or in another encoding that is certain (`encodings`), with commas, semicolons or tabs as the header
-    has them, or a line `sep=;` above it says. Of an XLSX file the first sheet that is shown is read, and named by
-    `sheet` where there are others. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a
-    `required` column is missing, and while it is read where the file breaks off; FileNotFoundError.
+    CSV is in UTF-8, or in another encoding that is certain (`encodings`), with commas, semicolons, tabs or bars as the
+    header has them, or a line `sep=;` above it says. Of an XLSX file the first sheet that is shown is read, and named
+    by `sheet` where there are others. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when
+    a `required` column is missing, and while it is read where the file breaks off; FileNotFoundError.
 
     The usual headings of `columns` are known, beside their names. With `by_place` headings may be anything, and the
     caller takes cells by their place from `records`. With `file` this is read in place of the path, whose name then
@@ -275,6 +275,8 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
         outside = _outside_quotes(file, line)
         if not line or any(sign in outside for sign in ",;\t"):
             break
+        if outside.count("|") >= SURE:  # one or two may stand in a title
+            return "|", 0
         line = file.readline(MAX_RECORD)
     return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
 

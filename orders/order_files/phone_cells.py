@@ -9,6 +9,8 @@ _BEFORE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
 _BETWEEN = re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE)
 _WITHIN = (re.compile(r"[-–—]+"), re.compile(r"\s+"))  # which else stand within one, but between mobile ones
 _AS_AMOUNT = re.compile(r"([0-9]{8,12})[.,]00?", re.ASCII)  # as programs write a column of numbers
+# As Java's programs write a large number, and Excel shows it in a format with that many places: no digit is lost.
+_SCIENTIFIC = re.compile(r"([1-9])[.,]([0-9]{8,11})E\+?([0-9]{1,2})", re.ASCII | re.IGNORECASE)
 _MOBILE = ("+2135", "+2136", "+2137")
 
 
@@ -16,8 +18,10 @@ def bare(cell: str) -> str:
     """The cell without what is no part of its number."""
     if marked := _BEFORE.match(cell):
         cell = cell[marked.end() :]
-    number = _AS_AMOUNT.fullmatch(cell)
-    return number[1] if number else cell
+    if number := _AS_AMOUNT.fullmatch(cell):
+        return number[1]
+    whole = _SCIENTIFIC.fullmatch(cell)
+    return whole[1] + whole[2] if whole and len(whole[2]) == int(whole[3]) else cell
 
 
 def two_in(cell: str) -> list[str]:

@@ -131,6 +131,18 @@ def test_a_phone_that_a_spreadsheet_has_shortened_is_told_as_such(alice: Account
         assert ["last digits are lost: format the column as text" in each for each in said] == [True]
 
 
+@pytest.mark.parametrize(
+    ("number", "meant"),
+    [("5.50123456E8", "+213550123456"), ("5,50123456e+08", "+213550123456"), ("2.13550123456E+11", "+213550123456"),
+     ("5.5012345E8", None), ("5.501234567E8", None)],
+)  # fmt: skip
+def test_of_a_phone_in_the_scientific_form_all_digits_must_be_there(
+    alice: Account, write: Any, number: str, meant: str | None
+) -> None:
+    result, _ = run(write([row(customer_phone=number)]), alice)
+    assert list(Order.objects.values_list("phone_e164", flat=True)) == ([meant] if meant else []), result
+
+
 def test_a_row_whose_number_is_merged_with_the_one_above_is_of_its_order(alice: Account, write: Any) -> None:
     nobody = dict.fromkeys(COLUMNS, "")
     merged = nobody | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}

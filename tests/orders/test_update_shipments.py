@@ -86,7 +86,7 @@ def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any) -> 
 def test_people_write_such_words_with_an_article_or_without(alice: Account, write: Any) -> None:
     said = {
         "Récupéré par le fournisseur": "returned", "Retour vers le vendeur": "shipped", "Vers la wilaya": "shipped",
-        "Enlevé par livreur": "shipped", "√ Livré": "delivered",
+        "Enlevé par livreur": "shipped", "√ Livré": "delivered", "📦✔️ Livré": "delivered", "🚚 En livraison": "shipped",
     }  # fmt: skip
     orders = [order_in("confirmed", alice) for _ in said]
     run(write(*((order.id, "", word, "") for order, word in zip(orders, said, strict=True))))
@@ -192,7 +192,7 @@ def test_a_parcel_that_is_cancelled_or_blocked_changes_no_order_and_it_is_said_w
         (("ORDER", "", "confirmed", ""), "status"),
         (("ORDER", "", "livré ?", ""), "status"),
         *((("ORDER", "", word, ""), "status") for word in ("A livré", "à retourné", "De retour")),
-        *((("ORDER", "", f"{sign} livré", ""), "status") for sign in ("❌", "🚫", "⚠️", "≠", "❓", "⁇")),
+        *((("ORDER", "", f"{sign} livré", ""), "status") for sign in ("❌", "🚫", "⚠️", "≠", "❓", "⁇", "📦❌", "⏳")),
         (("ORDER", "", "livré", "x" * 501), "reason"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -469,6 +469,7 @@ def test_amounts_survive_the_database(api, total, fee, price):
         "٣٠٠٠ ٤٠٠": None, "²": None, "½": None, "٪": None, "१२": None,
         "1500\n2000": None, "1500 2000": None, "4500 400": None, "12 5": None, "2 500 50": None, "2 500, 50": None,
         "2.500,50 DA": "2500.50", "DZD 2,500.5": "2500.50", "1.234.567,00": "1234567", "1.250.000": "1250000",
+        "'2500": "2500", "' 2 500 DA": "2500", "''2500": None, "'DA 5": None, "2'500": None,
         "DA. 2 500": "2500", "DA2500": "2500", "2500 Dinars": "2500", "٢٥٠٠ دينار": "2500",
         "2.500": None, "2,500": None, "2.500.00": None, "2,500,5": None, "0.500,00": None, "0,012,500": None,
         "1.23.456": None, "1.2345,00": None, "2.500,000": None, "DA": None,
@@ -487,7 +488,7 @@ def test_an_amount_is_understood_as_people_write_it_and_two_are_none(written: st
     {
         "12": 12, "1 200": 1200, "1\u00a0200": 1200, "1\u202f234\u202f567": 1234567, "٢": 2, "١٬٢٠٠": 1200,
         "\u200f5": 5, "5,00": 5, "5.0": 5, "1 200,00": 1200, "1.000": None, "1,000": None, "5,50": None, "12 5": None,
-        "1 2500": None, "": None, "-1": None, "5 kg": None,
+        "1 2500": None, "": None, "-1": None, "5 kg": None, "'16": 16, "'": None,
     }.items(),
 )  # fmt: skip
 def test_a_whole_number_is_understood_as_spreadsheets_show_it(written: str, meant: int | None) -> None:
