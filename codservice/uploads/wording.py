@@ -47,6 +47,9 @@ _SENTENCES: dict[str, Any] = {
     "Must be an object with string values.": _('Must be a JSON object with texts, such as {"taille": "M"}.'),
     # Orders.
     "Must be home or desk.": _("Must be “home” or “desk” (a stop desk)."),
+    "The column for a stop desk says otherwise: correct one of the two.": _(
+        "The column for a stop desk says otherwise: correct one of the two."
+    ),
     "Must be an Algerian phone number, such as 0550 12 34 56 or +213550123456.": _(
         "Must be an Algerian phone number, such as 0550 12 34 56."
     ),

@@ -45,6 +45,7 @@ _NO_PHONE = (
     "Is a number that a spreadsheet has shortened, and its last digits are lost: format the column as text, and write "
     "the numbers again."
 )
+_CONTRADICTS = "The column for a stop desk says otherwise: correct one of the two."
 
 
 def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees: Fees) -> dict[str, Any]:
@@ -98,9 +99,12 @@ def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) 
         follows = "items.0.unit_price"
     shortened = {name: [_NO_PHONE] for name in PHONES if SHORTENED.fullmatch(body.get(name, ""))}
     errors = {path: said for path, said in refusal.errors.items() if path != follows} | shortened
-    if "delivery_type" in errors and not first.get("delivery_type"):
-        del errors["delivery_type"]
-        errors["stop_desk"] = [values.YES_OR_NO]
+    if "delivery_type" in errors and first.get("stop_desk"):
+        if not first.get("delivery_type"):
+            del errors["delivery_type"]
+            errors["stop_desk"] = [values.YES_OR_NO]
+        elif body["delivery_type"] != first["delivery_type"]:
+            errors["delivery_type"] = [_CONTRADICTS]
     return errors
 
 
@@ -110,12 +114,13 @@ def with_constants(constants: Mapping[str, str], cells: dict[str, str]) -> dict[
 
 
 def _delivery_type(cells: Mapping[str, str]) -> str:
-    """As the API calls it; what it does not know as it is, and nothing where the row says nothing."""
-    said = cells.get("delivery_type", "")
-    if not said and (said := cells.get("stop_desk", "")):
-        with contextlib.suppress(ValueError):
-            return DeliveryType.DESK.value if values.yes_or_no(said) else DeliveryType.HOME.value
-    return _DELIVERIES.get(key(said), said) if said else ""
+    """As the API calls it; what it does not know as it is, so both where one column says another than the other, and
+    nothing where the row says nothing."""
+    said, at_desk = cells.get("delivery_type", ""), cells.get("stop_desk", "")
+    kind, other = (_DELIVERIES.get(key(text), text) if text else "" for text in (said, at_desk))
+    with contextlib.suppress(ValueError):
+        other = DeliveryType.DESK.value if values.yes_or_no(at_desk) else DeliveryType.HOME.value
+    return f"{said}, {at_desk}" if {kind, other} == set(DeliveryType.values) else kind or other
 
 
 def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:

@@ -368,15 +368,20 @@ def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> 
         "0": "home", "": "home", "peut-être": None,
     }  # fmt: skip
     rows = [[*row(f"A{number}"), "", word] for number, word in enumerate(said)]
-    rows.append([*row("B"), "à domicile", "OUI"])  # what says it in words counts
+    rows.append([*row("B"), "à domicile", "peut-être"])  # what says it in words counts
+    rows += [[*row("C"), "à domicile", "OUI"], [*row("D"), "desk", "non"]]  # unless the other says otherwise
 
     take_in(browser, upload := send(browser, csv_of(rows, [*HEADER, "delivery_type", "STOP DESK"])))
 
     taken = dict(Order.objects.values_list("external_id", "delivery_type"))
     wanted = {f"A{number}": kind for number, kind in enumerate(said.values()) if kind} | {"B": "home"}
     assert taken == wanted
-    assert RefusedRow.objects.get().faults == [["stop_desk", [values.YES_OR_NO]]]
-    assert "STOP DESK</bdi>: Must be yes or no." in browser.get(f"/account/uploads/{upload.id}").content.decode()
+    unclear, *otherwise = [each.faults for each in RefusedRow.objects.order_by("line")]
+    assert unclear == [["stop_desk", [values.YES_OR_NO]]]
+    assert [[column for column, _ in faults] for faults in otherwise] == [["delivery_type"]] * 2
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert "STOP DESK</bdi>: Must be yes or no." in page
+    assert page.count("The column for a stop desk says otherwise: correct one of the two.") == 2
 
 
 @pytest.mark.parametrize("language", ["fr", "ar-dz"])
