@@ -319,7 +319,7 @@ class ApiKey(models.Model):
                 name=name,
                 prefix=key[: cls._meta.get_field("prefix").max_length],
                 digest=digest_of(key),
-                scopes=all_scopes() if scopes is None else scopes,
+                scopes=all_scopes() if scopes is None else [*dict.fromkeys(scopes)],
                 expires_at=expires_at,
             )
             security_log.note(Action.KEY_MADE, target=str(row), target_id=row.id, account_id=account.id)

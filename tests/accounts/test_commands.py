@@ -100,7 +100,13 @@ def test_a_key_has_the_scopes_and_the_expiry_that_were_asked_for(alice: Account)
 
 
 @pytest.mark.parametrize(
-    "typed", [["inventory:read", "orders:read"], ["inventory:read,orders:read"], ["inventory:read,", "orders:read"]]
+    "typed",
+    [
+        ["inventory:read", "orders:read"],
+        ["inventory:read,orders:read"],
+        ["inventory:read,", "orders:read"],
+        ["orders:read,inventory:read", "orders:read"],
+    ],
 )
 def test_scopes_are_apart_by_blanks_or_by_commas(alice: Account, typed: list[str]) -> None:
     run("create_api_key", "--account", alice.holder.email, "--scopes", *typed)
