@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from codservice.files.intake import Entry, Intake, batches, blame, see
 from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refusals; a report has them all
+MAX_PIPED = 1 << 30  # bytes, all of which lie in the folder for temporary files; a file is read where it is
 _RETRY_AFTER = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds
 
 
@@ -254,7 +254,7 @@ def _for_us_alone(path: str, flags: int) -> int:
 def _kept(path: Path) -> IO[bytes] | None:
     """A copy of standard input or another pipe, which can be read only once, in a file without a name; else None.
 
-    Raises UnreadableTable for a device: some have no end.
+    Raises UnreadableTable for a device, and for more than MAX_PIPED: some have no end.
     """
     if path.is_char_device():
         raise UnreadableTable(f"{path} is a device and no file.")
@@ -265,7 +265,11 @@ def _kept(path: Path) -> IO[bytes] | None:
         raise UnreadableTable("The standard input is closed: give it a file, as by < orders.csv.")
     kept = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
     with nullcontext(sys.stdin.buffer) if is_standard_input else path.open("rb") as source:
-        shutil.copyfileobj(source, kept)
+        while piece := source.read(1 << 20):
+            kept.write(piece)
+            if kept.tell() > MAX_PIPED:
+                most = MAX_PIPED >> 20
+                raise UnreadableTable(f"The input has more than {most} MiB. Send it in parts, or give a file.")
     return kept
 
 

@@ -20,6 +20,7 @@ from django.db import connections, transaction
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
+from codservice.files import file_command
 from codservice.files.tables import SafeWriter
 from orders import customer_data
 from orders.management.commands.import_orders import Command
@@ -420,6 +421,16 @@ def test_a_file_comes_by_standard_input(alice: Account, write: Any, monkeypatch:
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO("name\nCafé".encode("cp850"))))
     with pytest.raises(CommandError, match="The file is not UTF-8"):
         call_command("import_orders", "-", "--account", alice.holder.email)
+
+
+@pytest.mark.django_db
+def test_an_input_without_end_does_not_fill_the_disk(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_command, "MAX_PIPED", 3 << 20)
+    with Path("/dev/zero").open() as zeros:
+        monkeypatch.setattr(sys, "stdin", zeros)
+        with pytest.raises(CommandError, match=r"^The input has more than 3 MiB\. Send it in parts, or give a file\.$"):
+            call_command("import_orders", "-", "--account", alice.holder.email)
+        assert zeros.buffer.tell() <= 5 << 20
 
 
 def test_a_device_is_no_file(alice: Account) -> None:
