@@ -9,7 +9,7 @@ from celery import Task as CeleryTask
 from celery.signals import setup_logging
 
 from codservice import logs
-from codservice.postgresql import is_away
+from codservice.postgresql import is_away, is_behind
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
@@ -17,15 +17,19 @@ logger = logging.getLogger(__name__)
 
 
 class Task(CeleryTask):
-    """A database that is away ends a task with one sentence: what recurs is asked for again soon."""
+    """A database that is away, or whose migrations are still to come, ends a task with one sentence: what recurs is
+    asked for again soon."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
-            if not is_away(error):
+            if is_away(error):
+                reason = str(error).partition("\n")[0] or type(error).__name__
+            elif is_behind(error):
+                reason = "it is not up to date, run `manage.py migrate`"
+            else:
                 raise
-            reason = str(error).partition("\n")[0] or type(error).__name__
             logger.warning("%s needs the database: %s", self.name, reason)
             return None
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
-from django.db import DatabaseError, OperationalError, ProgrammingError, connection, transaction
+from django.db import DatabaseError, OperationalError, ProgrammingError, transaction
 from django.db.models import Q
 from psycopg import errors
 from tqdm import tqdm
 
-from codservice import days
+from codservice import days, postgresql
 from codservice.data_folder import is_set
 from codservice.logs import CONTROLS
 
@@ -32,6 +32,8 @@ _ADVICE = {
     errors.DeadlockDetected: " Somebody else held what this needs: try again.",
     errors.QueryCanceled: " DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time.",
 }
+# What PostgreSQL, or PgBouncer, says to who connects when all its places are taken; libpq keeps no code of that.
+_CROWDED = re.compile("too many (clients|connections)|remaining connection slots|no more connections")
 
 
 class Command(BaseCommand):
@@ -63,7 +65,7 @@ class Command(BaseCommand):
         except ProgrammingError as error:
             if isinstance(error.__cause__, errors.InsufficientPrivilege):
                 raise CommandError(cannot_be_used(error)) from error
-            if _is_behind(error):
+            if postgresql.is_behind(error):
                 raise CommandError("The database is not up to date: run `manage.py migrate`.") from error
             raise
         except (KeyboardInterrupt, _ToldToStop):
@@ -181,21 +183,13 @@ def cannot_be_used(error: DatabaseError) -> str:
     said = str(error).strip().partition("\n")[0]
     if getattr(error.__cause__, "sqlstate", None) is not None:  # it answers
         advice = _ADVICE.get(type(error.__cause__), "")
+    elif _CROWDED.search(said):
+        advice = " It answers, but lets no more in: try again, or see who is connected, and to max_connections."
     elif is_set("DATABASE_URL"):
         advice = " See to PostgreSQL and to DATABASE_URL."
     else:
         advice = f" Does `make run` run, as the same user and with DATA_DIR={settings.DATA_DIR}? Or set DATABASE_URL."
     return f"The database cannot be used: {said}.{advice}"
-
-
-def _is_behind(error: ProgrammingError) -> bool:
-    """Whether what was asked for is not there because migrations are missing."""
-    if not isinstance(error.__cause__, errors.UndefinedTable | errors.UndefinedColumn | errors.UndefinedFunction):
-        return False
-    from django.db.migrations.loader import MigrationLoader  # a fifth of a command's start, of use here alone
-
-    loader = MigrationLoader(connection)
-    return not loader.graph.nodes.keys() <= loader.applied_migrations.keys()
 
 
 def number(kind: Callable[[str], Number], least: Number, most: Number) -> Callable[[str], Number]:

@@ -131,6 +131,20 @@ def test_without_its_database_it_says_where_it_looked() -> None:
     assert problem.count("\n") == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_where_no_more_connections_are_let_in_it_says_so() -> None:
+    """And does not ask whether the database runs, which has just answered."""
+    who, crowded = f"//{connection.settings_dict['USER']}", "one_too_many"
+    with psycopg.connect(database_url(), autocommit=True) as session:
+        session.execute(f"CREATE ROLE {crowded} LOGIN CONNECTION LIMIT 0")
+        try:
+            status, problem = said(*SHOW, DATABASE_URL=database_url().replace(who, f"//{crowded}"))
+        finally:
+            session.execute(f"DROP ROLE {crowded}")
+    assert (status, problem.count("\n")) == (1, 1)
+    assert f'too many connections for role "{crowded}". It answers, but lets no more in: try again' in problem
+
+
 def test_behind_pgbouncer_it_says_which_setting_is_missing(tmp_path: Path) -> None:
     layout, port = Layout(tmp_path / "data"), free_port()
     make_data_folder(layout)

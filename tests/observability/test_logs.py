@@ -271,10 +271,11 @@ def test_the_lines_of_a_library_have_the_same_form(lines):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_task_whose_database_is_away_says_one_sentence_and_any_other_error_is_told_whole(lines):
-    """Whether a message asks for it or the worker's own clock does."""
+    """Whether a message asks for it or the worker's own clock does. So does one before the first `migrate`."""
     stop = "SELECT pg_terminate_backend(pg_backend_pid())"
     unwritable = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
-    for prepare in (stop, unwritable, "SET lock_timeout = '50ms'"):
+    empty = "SET search_path = pg_temp"
+    for prepare in (stop, unwritable, empty, "SET lock_timeout = '50ms'"):
         with contextlib.suppress(OperationalError), connection.cursor() as cursor:
             cursor.execute(prepare)
         with held_up(tasks.note_beat) if "lock" in prepare else contextlib.nullcontext():
@@ -285,11 +286,12 @@ def test_a_task_whose_database_is_away_says_one_sentence_and_any_other_error_is_
     tasks.note_beat()
     connection.close()
 
-    stopped, refused, timed_out, by_clock = lines()
-    assert [line["level"] for line in (stopped, refused, by_clock)] == ["warning"] * 3
+    stopped, refused, behind, timed_out, by_clock = lines()
+    assert [line["level"] for line in (stopped, refused, behind, by_clock)] == ["warning"] * 4
     assert refused["event"].endswith("note_beat needs the database: cannot execute INSERT in a read-only transaction")
+    assert behind["event"].endswith("note_beat needs the database: it is not up to date, run `manage.py migrate`")
     assert by_clock["event"] == stopped["event"]
-    assert "exception" not in stopped | refused | by_clock
+    assert "exception" not in stopped | refused | behind | by_clock
     assert (timed_out["level"], "LockNotAvailable" in timed_out["exception"]) == ("error", True)
 
 
