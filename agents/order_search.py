@@ -16,7 +16,6 @@ HINT = _("Phone number or its last digits, customer's name, or the shop's order 
 MAX_LENGTH = 100
 MOST_SHOPS = 100  # that have the same order number
 
-_BETWEEN_DIGITS = re.compile(r"[\s().\-/+\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 _BETWEEN_WORDS = re.compile(r"[\s./@:_&?=<>+\-'\"\\]+")
 
 
@@ -46,7 +45,7 @@ def _phone(text: str) -> Q | None:
 
     The end of a second phone finds nothing: it would need one more index.
     """
-    digits = _ascii_digits(_BETWEEN_DIGITS.sub("", text))
+    digits = phones.digits(text)
     if digits is None or len(digits) < PHONE_END_LENGTH:
         return None
     try:
@@ -60,13 +59,6 @@ def _begins(digits: str) -> Q:
     """As a range, which an index serves in any collation."""
     first, beyond = f"+{digits}", f"+{int(digits) + 1}"
     return Q(phone_e164__gte=first, phone_e164__lt=beyond) | Q(phone_2_e164__gte=first, phone_2_e164__lt=beyond)
-
-
-def _ascii_digits(text: str) -> str | None:
-    try:
-        return "".join(str(unicodedata.digit(character)) for character in text)
-    except ValueError:
-        return None
 
 
 def _name(text: str) -> Q | None:

@@ -126,7 +126,10 @@ def _number(text: str, phone: str | None) -> str:
 
     Where the number begins, the 0 before it is no digit of it.
     """
-    digits = text.replace(" ", "")
+    digits = phones.digits(text)
+    if digits is None:
+        return text
     if phone is None:
+        digits = f"+{digits}" if text.startswith("+") else re.sub("^00(?=213)", "+", digits)
         return digits[1:] if re.fullmatch(r"0[0-9]{3,}", digits) else digits
     return digits if digits in phone else phone

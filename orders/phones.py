@@ -76,6 +76,13 @@ def e164_or_none(text: str) -> str | None:
         return None
 
 
+def digits(text: str) -> str | None:
+    """Those of a number or of a part of one, in any usual form: `٠٦٦١-١١` → `066111`. None for what is no such part."""
+    text = _SPACES.sub(" ", text)
+    found = "".join(str(int(sign)) for sign in text if sign.isdecimal())
+    return found if found and _USUAL.fullmatch(text) else None
+
+
 def finder(phone: str) -> Callable[[str], bool]:
     """Whether a text names this number (E.164), in any usual form and with other numbers or words beside it.
 
