@@ -225,7 +225,7 @@ def _add_products(lines: Sequence[OrderItem], rows: Sequence[dict[str, Any]]) ->
             line.product = products.get(line.product_id)
 
 
-# Of two orders of which one was canceled as a duplicate the other is the one that stays.
+# Of two orders of which one was canceled as a duplicate, or by its merchant, the other is the one that stays.
 _STAYS = f"{counted_as('o.cancel_reason')} <> %(duplicate)s"
 _DUPLICATES = f"""
 WITH mine AS (
@@ -246,6 +246,9 @@ WITH mine AS (
         SELECT FROM orders_orderitem m JOIN orders_orderitem i ON i.order_id = near.id
             AND (i.product_id = m.product_id OR i.sku = m.sku OR lower(i.product_name) = lower(m.product_name))
         WHERE m.order_id = near.of_id
+    ) AND NOT EXISTS (
+        SELECT FROM orders_statuschange s LEFT JOIN accounts_user u ON u.id = s.user_id
+        WHERE s.order_id = near.id AND s.to_status = 'canceled' AND u.is_staff IS NOT TRUE
     )
 )
 SELECT alike.of_id, o.id, o.status, o.created_at, o.customer_name, a.name, COALESCE(o.external_id, '')
@@ -256,7 +259,7 @@ WHERE alike.number <= %(most)s ORDER BY alike.id DESC
 
 def duplicates(order_ids: Sequence[UUID]) -> dict[UUID, list[Duplicate]]:
     """What may be the same order as these, of those that are pending still: the latest MOST_DUPLICATES of each. What
-    was canceled as a duplicate is none any more.
+    was canceled as a duplicate, or by its merchant, is none any more.
     """
     found: dict[UUID, list[Duplicate]] = {order_id: [] for order_id in order_ids}
     if found:

@@ -112,6 +112,18 @@ def test_what_was_cancelled_as_a_duplicate_flags_the_order_that_stays_no_more(
     assert statuses() == ["confirmed", "canceled"]
 
 
+def test_what_takes_the_place_of_an_order_that_the_merchant_cancelled_is_no_duplicate(
+    alice: Account, browser: Client
+) -> None:
+    """Whose key or who of whose people did it: the customer's last order is not one to cancel."""
+    lifecycle.cancel(make_order(alice).id, actor=Actor(Role.MERCHANT, "API key shop"))
+    lifecycle.cancel(make_order(alice).id, actor=Actor.of_merchant(alice.holder))
+    make_order(alice)
+    screen = next_order(browser)
+    assert "uplicate of" not in screen.text
+    assert "is confirmed" in told(screen.press("confirm", asked=""))
+
+
 def test_an_order_like_one_that_was_refused_is_flagged_still(alice: Account, browser: Client) -> None:
     make_order(alice)
     second = make_order(alice)
