@@ -184,14 +184,18 @@ class Index(Generic[Place]):
         return best
 
     def suggestions(self, words: list[str], count: int) -> list[Place]:
-        """The places whose names are nearest to `words`, nearest first, without the far-fetched."""
-        bare = spell(words).bare[:LONGEST]
+        """The places whose names begin with `words`, then those with the nearest, without the far-fetched."""
+        spelling, arabic = spell(words), is_arabic(words[0])
+        bare = spelling.bare[:LONGEST]
         limit = max(1.5, len(bare) * 0.4)
         costs: dict[Place, float] = {}
-        for place, known in self._alike(bare, is_arabic(words[0]))[: 8 * count]:
+        for place, known in self._alike(bare, arabic)[: 8 * count]:
             cost = distance(bare, known.bare, limit)
             if cost <= limit and cost < costs.get(place, limit + 1):
                 costs[place] = cost
+        if len(spelling.plain) >= SHORT:
+            begun = (place for place, known in self._spellings[arabic] if known.plain.startswith(spelling.plain))
+            costs |= dict.fromkeys(begun, -1.0)
         return sorted(costs, key=costs.__getitem__)[:count]
 
     def _alike(self, bare: str, arabic: bool) -> list[tuple[Place, Spelling]]:

@@ -285,6 +285,23 @@ def test_a_refusal_says_what_may_be_meant():
 
 
 @pytest.mark.parametrize(
+    ("beginning", "name"),
+    [
+        ("tizi", "Tizi Ouzou"),
+        ("Bordj", "Bordj Bou Arréridj"),
+        ("bordj badji", "Bordj Badji Mokhtar"),
+        ("Sidi bel", "Sidi Bel Abbès"),
+        ("oum", "Oum El Bouaghi"),
+        ("تيزي", "Tizi Ouzou"),
+    ],
+)
+def test_a_beginning_is_refused_with_what_begins_so(beginning: str, name: str) -> None:
+    with pytest.raises(regions.NotFound) as refusal:
+        regions.find_wilaya(beginning)
+    assert refusal.value.suggestions[0] == name
+
+
+@pytest.mark.parametrize(
     "value",
     [
         None,
