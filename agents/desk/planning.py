@@ -1,7 +1,7 @@
 """When a customer is called again: pure functions of the call, the merchant's rules and the calls so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from itertools import chain, count
 from math import ceil
 from uuid import UUID
@@ -115,19 +115,22 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
     """When to call again after the silent calls at `tried`, the last of which was just now.
 
     Never before `retry_minutes` are over, never outside the merchant's `windows`, and in the part of the day in which
-    fewest calls went unanswered; the part of the last call comes after its equals. A call outside of all hours, usual
-    ones and those of `windows`, counts for no part.
+    fewest calls went unanswered; the part of the last call comes after its equals. Such a part is waited for to the end
+    of the next day that is worked: parts that only other hours have, as those of a season, may be weeks away. A call
+    outside of all hours, usual ones and those of `windows`, counts for no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)
     hours = {*rules.shifts, *((_clock(opens), _clock(closes)) for opens, closes in windows)}
     missed = [_part_of(at) for at in tried if any(opens <= _clock(at) < closes for opens, closes in hours)]
     missed += missed[-1:]
-    moments: dict[int, datetime] = {}
-    for window in windows:
-        for moment in _moments(window, earliest):
-            moments.setdefault(_part_of(moment), moment)
-    best = min(moments.items(), key=lambda choice: (missed.count(choice[0]), choice[1]), default=(0, earliest))
-    return best[1].astimezone(ALGIERS)
+    moments = [moment for window in windows for moment in _moments(window, earliest)]
+    near = sorted({_day(at) for at in (earliest, *moments)})[:2]
+    best = min(
+        (at for at in moments if _day(at) in near),
+        key=lambda at: (missed.count(_part_of(at)), at),
+        default=earliest,
+    )
+    return best.astimezone(ALGIERS)
 
 
 def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
@@ -149,6 +152,10 @@ def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
 
 def may_call(at: datetime, windows: Sequence[Window]) -> bool:
     return any(at in window for window in windows)
+
+
+def _day(at: datetime) -> date:
+    return at.astimezone(ALGIERS).date()
 
 
 def _clock(at: datetime) -> time:

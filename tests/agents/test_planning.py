@@ -89,6 +89,14 @@ def test_a_call_in_a_season_counts_for_its_part_of_the_day(closes_at: int, calle
     assert planning.next_try(at(10, 30), rules, [called], season) == at(12, 30)
 
 
+@pytest.mark.parametrize(("ahead", "expected"), [(1, at(20, day=1)), (2, at(9, day=1)), (21, at(9, day=1))])
+def test_no_other_hours_that_are_far_are_waited_for(ahead: int, expected: datetime) -> None:
+    """As those of Ramadan, which have evenings: to that of the next day the customer is left alone, and no longer."""
+    usual = windows(CallingRules(closes_at=time(16)))
+    season = [Window(at(20, day=ahead), at(23, day=ahead))]
+    assert planning.next_try(at(15), CallingRules(), [at(9, 30), at(12, 45), at(15)], [*usual, *season]) == expected
+
+
 def test_nobody_is_called_in_the_break() -> None:
     rules = CallingRules(break_from=time(12), break_until=time(14), retry_minutes=60)
     assert next_try(at(11, 30), rules, [at(11, 30)]) == at(14)
