@@ -282,8 +282,6 @@ def limit(record: Record) -> Breaches:
 
     One that Redis did not count in its 0.2 s passes by promise, and says that all is left.
     """
-    if not record.burst:
-        return
     passed = sorted(each.remaining for each in record.burst if each.status != 429 and each.remaining != LIMIT)
     if passed != list(range(LIMIT)):
         yield f"{len(passed)} of {len(record.burst)} requests passed a limit of {LIMIT}; left were {passed}"
@@ -295,6 +293,22 @@ def durability(record: Record) -> Breaches:
     for name, value in DURABLE.items():
         if record.rows.settings.get(name) != value:
             yield f"{name} is {record.rows.settings.get(name)}"
+
+
+@rule
+def idle(record: Record) -> Breaches:
+    """Of all that the other rules look at there was some: a run in which nothing was done keeps every promise."""
+    done = {
+        "import": any(each.answer for each in record.imports),
+        "import sent again": any(each.replays for each in record.imports),
+        "cancellation": any(cancel.status == 200 for cancel in record.cancels),
+        "decision of an agent": any(decision.is_done for decision in record.decisions),
+        "stock update": any(put.is_answered for put in record.puts),
+        "delivery": record.receipts,
+        "order read back": record.read_back,
+        "total of a list": record.totals,
+    }
+    yield from (f"there was no {what} that was answered" for what, some in done.items() if not some)
 
 
 # --- Figures -------------------------------------------------------------------------------------------------------

@@ -121,7 +121,6 @@ class Injury:
 class Rows:
     """The tables at the end; ids are text, amounts as they are written."""
 
-    accounts: dict[str, str] = field(default_factory=dict)  # id → name
     orders: dict[str, Row] = field(default_factory=dict)  # id → account, status, notes, total_amount, name, phone
     lines: dict[str, list[Row]] = field(default_factory=dict)  # order → product_name, quantity, unit_price
     changes: list[Row] = field(default_factory=list)  # order, from_status, to_status, in the order of their ids

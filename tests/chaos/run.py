@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,19 +162,20 @@ class Run:
             **dict.fromkeys(shops, settings.rate * 0.8 / len(shops)),
             **dict.fromkeys(agents, settings.rate * 0.2 / len(agents)),
         }
-        threads = [threading.Thread(target=client.work, args=(rate,), daemon=True) for client, rate in rates.items()]
+        pool = ThreadPoolExecutor(len(rates) + 1)
         self.began = time.monotonic()
-        for thread in [*threads, threading.Thread(target=self._look_after, daemon=True)]:
-            thread.start()
-        killer = Killer(self, self.record.injuries, settings.seed)
-        killer.carry_out(settings.plan, settings.seconds * 0.95, self.is_over)
-        self.is_over.wait(max(self.began + settings.seconds - time.monotonic(), 0))
-        self.is_calm.set()  # nobody is answered badly any more, and who waits for an answer gets it
-        self.doors.open_all()
-        self.is_over.set()
-        for thread in threads:
-            thread.join(DRAINED_SECONDS)
-            assert not thread.is_alive(), "a client waits for an answer"
+        working = [pool.submit(client.work, rate) for client, rate in rates.items()]
+        working.append(pool.submit(self._look_after))
+        try:
+            killer = Killer(self, self.record.injuries, settings.seed)
+            killer.carry_out(settings.plan, settings.seconds * 0.95, self.is_over)
+            self.is_over.wait(max(self.began + settings.seconds - time.monotonic(), 0))
+            self.is_calm.set()  # nobody is answered badly any more, and who waits for an answer gets it
+            self.doors.open_all()
+        finally:
+            self.is_over.set()
+        for each in working:  # a client that has failed, or still waits for an answer, fails the run
+            each.result(DRAINED_SECONDS)
         self.record.seconds = time.monotonic() - self.began
 
     def _drain(self) -> None:

@@ -215,7 +215,7 @@ PLANTED: dict[str, tuple[Callable[[Record], object], set[str]]] = {
     "an event is there twice": (tell_again, {"doubled"}),
     "half of a stock update was applied": (apply_half, {"halved"}),
     "an order came from nowhere": (lambda r: r.imports.pop(2), {"unasked"}),
-    "a move came from nowhere": (lambda r: r.cancels.clear(), {"unasked"}),
+    "a move came from nowhere": (lambda r: r.cancels.clear(), {"unasked", "idle"}),
     "a stock came from nowhere": (lambda r: r.puts.pop(2), {"unasked"}),
     "an illegal move": (lambda r: r.rows.changes[3].update(from_status="canceled"), {"moves"}),
     "a status that its history does not know": (lambda r: r.rows.orders["o3"].update(status="shipped"), {"moves"}),
@@ -250,6 +250,9 @@ PLANTED: dict[str, tuple[Callable[[Record], object], set[str]]] = {
     "a limiter that lets one more through": (lambda r: r.burst.append(Counted(200, 0)), {"limit"}),
     "a limiter that counts two at once": (lambda r: setattr(r.burst[5], "remaining", 6), {"limit"}),
     "a limiter that lets fewer through": (lambda r: setattr(r.burst[5], "status", 429), {"limit"}),
+    "a run without agents": (lambda r: [setattr(each, "is_done", None) for each in r.decisions], {"idle"}),
+    "a run that reads nothing": (lambda r: r.read_back.clear(), {"idle"}),
+    "a limit that nobody tried": (lambda r: r.burst.clear(), {"limit"}),
     "commits that are answered early": (lambda r: r.rows.settings.update(synchronous_commit="off"), {"durability"}),
 }
 
