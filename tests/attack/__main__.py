@@ -22,8 +22,6 @@ from tests.attack.judges import Said
 from tests.attack.repository import NOT_TRIED
 from tests.attack.target import Target, attacked_service, many, planted_faults
 
-OLD = "django==5.2.1\n"  # the newest of its line is another one
-
 
 @dataclass
 class Row:
@@ -108,7 +106,7 @@ ALONE = "wapiti"
 OF_FILES: dict[str, tuple[Callable[[], Said], Callable[[], Said] | None]] = {
     "bandit": (repository.bandit, lambda: repository.bandit(["tests/attack/planted.py"])),
     "detect-secrets": (repository.secrets, None),  # test_repository.py shows that it finds one
-    "newest pins": (repository.pins, lambda: repository.pins(OLD)),
+    "newest pins": (repository.pins, lambda: repository.pins(repository.OLD)),
     "pip-audit": (repository.advisories, None),  # which tries itself
 }
 
@@ -118,6 +116,8 @@ def tried(judge: str, call: Callable[[], Said], blind: Callable[[], Said] | None
     print(f"  {judge} …", file=sys.stderr, flush=True)
     try:
         said, found = call()
+        if said.startswith("0 "):
+            found = [*found, "tried nothing"]
         if blind and not said.startswith(NOT_TRIED) and not blind()[1]:
             found = [*found, "found nothing in planted faults either: it sees nothing"]
     except (AssertionError, OSError, ValueError, KeyError) as error:  # without its report a judge has not judged

@@ -139,6 +139,7 @@ def ffuf(target: Target, seconds: int = 20) -> Said:
     words = WORDS / "common.txt"
     for folder in ("/", "/account/", "/console/", "/docs/", "/docs/operations/", "/api/", "/api/v1/", "/static/"):
         report, started = target.folder / "ffuf.json", time.monotonic()
+        report.unlink(missing_ok=True)  # that of the folder before
         run(program("ffuf"), "-w", words, "-u", f"{target.url}{folder}FUZZ", "-mc", "all", "-fc", "404", "-t", "8",
             "-o", report, "-of", "json", "-s", "-maxtime", str(seconds), "-H", f"Authorization: Bearer {target.key}",
             seconds=seconds + 10)  # fmt: skip

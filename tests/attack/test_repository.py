@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+from tests.attack import __main__ as attack
 from tests.attack import repository
 from tests.harness.processes import CHECKOUT
 
@@ -27,6 +28,11 @@ def test_a_secret_is_seen(tmp_path: Path) -> None:
     settings = tmp_path / "settings.py"
     settings.write_text(f'PASSWORD = "{"hunter" + "2" * 9}"\nTOKEN = "{"ghp_" + "a1B2" * 9}"\n')
     assert len(repository.secrets([settings])[1]) >= 2
+
+
+def test_a_judge_that_tries_nothing_has_not_judged() -> None:
+    assert attack.tried("schemathesis", lambda: ("0 cases", []), None).found == ["tried nothing"]
+    assert attack.tried("schemathesis", lambda: ("10 cases", []), None).found == []
 
 
 def test_secrets_are_compared_in_constant_time() -> None:
