@@ -22,6 +22,6 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 folder = Path(__file__).parent
 server = http.server.ThreadingHTTPServer(("0.0.0.0", 8443), Receiver)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(folder / "receiver.crt", folder / "receiver.key")
+context.load_cert_chain(folder / "receiver.pem")
 server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 server.serve_forever()
