@@ -28,8 +28,6 @@ class Failed(Exception):
 class Engine:
     """The Docker of this machine."""
 
-    is_own = False
-
     def __init__(self, folder: Path) -> None:
         self.work = folder / "work"
         self.work.mkdir(parents=True, exist_ok=True)
@@ -41,18 +39,11 @@ class Engine:
         """A program of this machine where the containers' ports are."""
         return list(arguments)
 
-    def run(
-        self, *arguments: str, folder: Path | None = None, stdin: bytes | None = None, may_fail: bool = False
-    ) -> str:
+    def run(self, *arguments: str, folder: Path | None = None, may_fail: bool = False) -> str:
         """Both outputs of a command beside the engine, in `folder`."""
-        folder = folder or self.work
-        done = subprocess.run(
-            self.command(arguments, folder), cwd=folder, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            check=False,
-        )  # fmt: skip
-        said = done.stdout.decode(errors="replace")
-        if done.returncode and not may_fail:
-            raise Failed(f"{' '.join(arguments)[:200]}: exit status {done.returncode}\n{said[-3000:]}")
+        status, said = self.status(*arguments, folder=folder)
+        if status and not may_fail:
+            raise Failed(f"{' '.join(arguments)[:200]}: exit status {status}\n{said[-3000:]}")
         return said
 
     def status(self, *arguments: str, folder: Path | None = None) -> tuple[int, str]:
@@ -71,8 +62,6 @@ class Engine:
 
 class OwnEngine(Engine):
     """One of Debian's packages, in mounts and a network of its own; root."""
-
-    is_own = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
