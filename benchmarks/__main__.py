@@ -1,4 +1,4 @@
-"""Everything that is measured, one part after the other; ends with one JSON object of all figures.
+"""All that the tables of README.md have, one part after the other; ends with one JSON object of all figures.
 
     make bench
     make bench PARTS="orders calls"

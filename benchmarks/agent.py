@@ -13,8 +13,8 @@ OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgro
 
 def confirm_in_browser(running: Service, count: int) -> int:
     """Sign in as a new agent, ask for the next order, confirm it, and so on; how many were confirmed."""
-    running.manage("create_agent", "samira", "--password", "correct-horse-battery")
-    running.manage("shell", "-v0", "-c", OPEN_ALWAYS)
+    running.python("manage.py", "create_agent", "samira", "--password", "correct-horse-battery")
+    running.shell(OPEN_ALWAYS)
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
         browser = playwright.chromium.launch(executable_path=chromium, args=OPTIONS)

@@ -2,9 +2,9 @@
 
     make bench-calls
 
-As in `orders.py`: one run on one machine, in turns, ratios of medians. Reads are measured against pgbench sending the
-queries that they stand for, a bulk update of stock against pgbench writing the same rows in one commit, the whole
-inventory against COPY of the same columns to the client.
+As in `orders.py`: one run on one machine, in turns; ratios are medians of the turns. Reads are measured against pgbench
+sending the queries that they stand for, a bulk update of stock against pgbench writing the same rows in one commit, the
+whole inventory against COPY of the same columns to the client.
 """
 
 import itertools
@@ -18,15 +18,16 @@ from pathlib import Path
 
 from benchmarks import command_line, load, service
 from benchmarks.deliveries import receiver
-from benchmarks.orders import CLIENTS, PROGRAMS, pgbench, psql
-from benchmarks.shares import shares, worked
+from benchmarks.orders import against_pgbench
+from benchmarks.postgresql import CLIENTS, PROGRAMS
+from benchmarks.processes import family, shares_of_service, worked
+from tests.harness.processes import free_port
 
 SECONDS = 5.0
 TURNS = 5
 CONFIRMED = 20_000
 ENTRIES = 100  # of a bulk update
 CATALOGS = (1_000, 100_000)
-CHANGES = 300
 
 FILL = """
 WITH made AS (
@@ -96,116 +97,110 @@ FROM generate_series(1, {count}) AS n
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as running:
-        url = service.database(running.environ)
-        result = reads(running, url) | catalogs(running, url) | updates(running, url) | one_change(running, url)
+        # Last what leaves deliveries to receivers that nobody serves: they would be tried beside the others.
+        result = reads(running) | catalogs(running) | one_change(running) | updates(running)
     print(json.dumps(result))
 
 
-def reads(running: service.Service, url: str) -> dict[str, float]:
+def reads(running: service.Service) -> dict[str, float]:
     """A page of a filtered list with its exact total, and one order."""
-    key, account = _shop(running, url, "reads")
-    ids = psql(url, FILL.format(account=account, confirmed=CONFIRMED)).split()
-    psql(url, f"CREATE TABLE bench_order AS SELECT row_number() OVER () AS n, id AS order_id FROM orders_order "
+    account, key = running.merchant("reads")
+    ids = running.sql(FILL.format(account=account, confirmed=CONFIRMED)).split()
+    running.sql(f"CREATE TABLE bench_order AS SELECT row_number() OVER () AS n, id AS order_id FROM orders_order "
               f"WHERE account_id = '{account}' LIMIT 1000; ALTER TABLE bench_order ADD PRIMARY KEY (n)")  # fmt: skip
-    psql(url, "VACUUM ANALYZE")
-    statement = running.manage("shell", "-v0", "-c", STATEMENT)
+    running.sql("VACUUM ANALYZE")
+    statement = running.shell(STATEMENT)
     read = "\\set n random(1, 1000)\n" + statement % (f"'{account}'", "(SELECT order_id FROM bench_order WHERE n = :n)")
-    orders = f"{running.url}/api/v1/orders"
-    page = load.request_bytes("GET", f"{orders}?status=confirmed", key)
-    each = [load.request_bytes("GET", f"{orders}/{id_}", key) for id_ in ids]
+    page = load.request_bytes("GET", f"{running.orders}?status=confirmed", key)
+    each = [load.request_bytes("GET", f"{running.orders}/{id_}", key) for id_ in ids]
     return {
-        "list_vs_pgbench": _against(url, orders, lambda client: itertools.repeat(page), LIST.format(account=account)),
-        "read_vs_pgbench": _against(url, orders, lambda client: itertools.cycle(each), read),
+        "list_vs_pgbench": _ratio(running, lambda client: itertools.repeat(page), LIST.format(account=account)),
+        "read_vs_pgbench": _ratio(running, lambda client: itertools.cycle(each), read),
     }
 
 
-def catalogs(running: service.Service, url: str) -> dict[str, float]:
+def catalogs(running: service.Service) -> dict[str, float]:
     """The whole inventory: its time against COPY, and what the web processes grow by beside a small one."""
     result, peaks = {}, []
     for count in CATALOGS:
-        key, account = _shop(running, url, f"catalog{count}")
-        psql(url, CATALOG.format(account=account, count=count))
-        psql(url, "VACUUM ANALYZE inventory_product")
+        account, key = running.merchant(f"catalog{count}")
+        running.sql(CATALOG.format(account=account, count=count))
+        running.sql("VACUUM ANALYZE inventory_product")
         session = running.session(key)
         copy = (
             "COPY (SELECT id, sku, name, price, stock_quantity, is_active, updated_at FROM inventory_product"
             f" WHERE account_id = '{account}' ORDER BY sku) TO STDOUT"
         )
         rows = []
-        for _ in range(TURNS):
+        for _ in range(TURNS + 1):
             began = time.perf_counter()
-            answer = session.get(f"{running.url}/api/v1/inventory")
+            answer = session.get(f"{running.api}/inventory")
             ours = time.perf_counter() - began
             assert answer.content.count(b'"sku"') == count
             began = time.perf_counter()
-            subprocess.run([PROGRAMS / "psql", url, "-XAtqc", copy], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([PROGRAMS / "psql", running.database, "-XAtqc", copy], check=True, stdout=subprocess.DEVNULL)
             rows.append((ours, time.perf_counter() - began))
+        del rows[0]  # caches, plans
         result["inventory_vs_copy"] = round(statistics.median(ours / theirs for ours, theirs in rows), 2)
         result["inventory_ms"] = round(statistics.median(ours for ours, _ in rows) * 1000)
         peaks.append(_web_peak_mb())
     return result | {"inventory_growth_mb": round(peaks[1] - peaks[0], 1)}
 
 
-def updates(running: service.Service, url: str) -> dict[str, float]:
+def updates(running: service.Service) -> dict[str, float]:
     """A bulk update of stock that two webhooks hear of, which answer nothing: the rows are what counts."""
-    key, account = _shop(running, url, "updates")
+    account, key = running.merchant("updates")
     last = 10_000
-    psql(url, CATALOG.format(account=account, count=last))
+    running.sql(CATALOG.format(account=account, count=last))
     for number in range(2):  # which nobody serves, so that deliveries are written and hardly any is sent
-        _webhook(running, key, f"http://127.0.0.1:{service.free_port()}/{number}")
-    inventory = f"{running.url}/api/v1/inventory"
+        _webhook(running, key, f"http://127.0.0.1:{free_port()}/{number}")
 
     def puts(client: int) -> Iterator[bytes]:
         for number in itertools.count(client * 1_000):
             first = number * ENTRIES % (last - ENTRIES) + 1
             entries = [{"sku": f"SKU-{n}", "quantity": number % 1000} for n in range(first, first + ENTRIES)]
-            yield load.request_bytes("PUT", inventory, key, json.dumps({"updates": entries}).encode())
+            yield load.request_bytes("PUT", f"{running.api}/inventory", key, json.dumps({"updates": entries}).encode())
 
     script = UPDATE.format(account=account, entries=ENTRIES, last=last - ENTRIES)
-    return {"update_vs_pgbench": _against(url, inventory, puts, script)}
+    return {"update_vs_pgbench": _ratio(running, puts, script)}
 
 
-def one_change(running: service.Service, url: str) -> dict[str, float]:
+def one_change(running: service.Service) -> dict[str, float]:
     """Processor time of all processes for a change of one product's stock, until its webhook has arrived."""
-    key, account = _shop(running, url, "change")
-    psql(url, CATALOG.format(account=account, count=1000))
-    inventory, count = f"{running.url}/api/v1/inventory", itertools.count()
+    account, key = running.merchant("change")
+    running.sql(CATALOG.format(account=account, count=1000))
+    inventory, count = f"{running.api}/inventory", itertools.count()
     with receiver() as hook:
         _webhook(running, key, f"{hook}/hook")
 
         def change() -> bytes:
-            entry = {"sku": f"SKU-{1 + next(count) % 1000}", "quantity": 1 + next(count)}
+            number = next(count)
+            entry = {"sku": f"SKU-{1 + number % 1000}", "quantity": 1 + number}
             return load.request_bytes("PUT", inventory, key, json.dumps({"updates": [entry]}).encode())
 
         load.drive(inventory, lambda client: iter(change, None), clients=CLIENTS, seconds=2)
-        _arrived(url, account)
+        _arrived(running, account)
         before = worked()
         done = load.drive(inventory, lambda client: iter(change, None), clients=CLIENTS, seconds=2 * SECONDS)
-        _arrived(url, account)
-        parts = shares(before, len(done.latencies))
-    parts.pop("python", None)  # the client and the receiver
+        _arrived(running, account)
+        parts = shares_of_service(before, len(done.latencies))
     print(f"  processor time of one change until it has arrived, ms: {parts}")
     return {"change_cpu_ms": round(sum(parts.values()), 2), "changes_per_second": round(done.rate)}
 
 
-def _arrived(url: str, account: str) -> None:
-    while psql(url, f"SELECT 1 FROM webhooks_delivery WHERE account_id = '{account}' AND status = 'pending' LIMIT 1"):
+def _arrived(running: service.Service, account: str) -> None:
+    while running.sql(f"SELECT 1 FROM webhooks_delivery WHERE account_id = '{account}' AND status = 'pending' LIMIT 1"):
         time.sleep(0.05)
-
-
-def _shop(running: service.Service, url: str, name: str) -> tuple[str, str]:
-    key = running.make_key(name)
-    return key, psql(url, f"SELECT id FROM accounts_account WHERE name = '{name}' AND live_id IS NULL")
 
 
 def _webhook(running: service.Service, key: str, url: str) -> None:
     body = {"url": url, "events": ["inventory.updated"]}
-    running.session(key).post(f"{running.url}/api/v1/webhooks", json=body).raise_for_status()
+    running.session(key).post(f"{running.api}/webhooks", json=body).raise_for_status()
 
 
 def _web_peak_mb() -> float:
     """Of the web processes together, from their start on."""
-    peaks = [re.search(r"Name:\tcod-web\n(?s:.*)VmHWM:\s+(\d+)", _status(pid)) for pid in service.pids()]
+    peaks = [re.search(r"Name:\tcod-web\n(?s:.*)VmHWM:\s+(\d+)", _status(pid)) for pid in family()]
     return sum(int(peak[1]) for peak in peaks if peak) / 1024
 
 
@@ -216,16 +211,12 @@ def _status(pid: int) -> str:
         return ""
 
 
-def _against(url: str, target: str, asked: Callable[[int], Iterator[bytes]], script: str) -> float:
-    load.drive(target, asked, clients=CLIENTS, seconds=2)
-    ratios = []
-    for turn in range(TURNS):
-        ours = load.drive(target, asked, clients=CLIENTS, seconds=SECONDS)
-        assert set(ours.statuses) == {200}, ours.statuses
-        theirs = pgbench(url, script, SECONDS)
-        ratios.append(ours.rate / theirs)
-        print(f"turn {turn + 1}: service {ours.rate:8.0f}/s   pgbench {theirs:8.0f}/s   ratio {ratios[-1]:.3f}")
-    return round(statistics.median(ratios), 3)
+def _ratio(running: service.Service, asked: Callable[[int], Iterator[bytes]], script: str) -> float:
+    def ask(seconds: float) -> load.Result:
+        return load.drive(running.url, asked, clients=CLIENTS, seconds=seconds)
+
+    rates = against_pgbench(running, ask, script, TURNS, SECONDS)
+    return round(statistics.median(ours / theirs for ours, theirs in rates), 3)
 
 
 if __name__ == "__main__":

@@ -28,9 +28,10 @@ import django
 django.setup()
 
 from benchmarks import command_line, service  # noqa: E402
-from benchmarks.orders import psql  # noqa: E402
+from benchmarks.processes import TICKS  # noqa: E402
 from codservice.data_folder import Layout  # noqa: E402
 from orders import demo  # noqa: E402
+from tests.harness.processes import CHECKOUT  # noqa: E402
 
 ROWS = 20_000
 TURNS = 3
@@ -39,8 +40,8 @@ ORDER = ("external_id", "customer_name", "customer_phone", "customer_address", "
          "total_amount", "shipping_fee", "notes")  # fmt: skip
 ITEM = ("product_name", "quantity", "unit_price", "attributes")
 
-# What an import writes. Beside them stand tables with the same indexes and keys, but without our triggers.
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'codservice'"
+# What an import writes. Beside them stand tables with the same indexes and keys, but without our triggers.
 TABLES = ("orders_order", "orders_orderitem", "orders_statuschange")
 
 
@@ -54,25 +55,26 @@ class Run(NamedTuple):
 
 
 class Bench:
-    def __init__(self, environ: dict[str, str], folder: Path) -> None:
-        self.environ, self.folder = environ, folder
-        self.url = service.database(environ)
-        self.postmaster = (Layout(Path(environ["DATA_DIR"])).cluster / "postmaster.pid").read_text().split()[0]
+    """Commands and statements, timed; files lie in `folder`."""
 
-    def manage(self, *arguments: Any, out: Any = subprocess.DEVNULL) -> "Run":
+    def __init__(self, storage: service.Installation, folder: Path) -> None:
+        self.storage, self.folder = storage, folder
+        self.postmaster = (Layout(storage.data_dir).cluster / "postmaster.pid").read_text().split()[0]
+
+    def manage(self, *arguments: Any, out: Any = subprocess.DEVNULL) -> Run:
         before = self.servers_processor()
         began = time.perf_counter()
         with tempfile.TemporaryFile("w+") as said:
             process = subprocess.Popen(
                 [sys.executable, "manage.py", *map(str, arguments)],
-                cwd=service.CHECKOUT, env=self.environ, stdout=out, stderr=said,
+                cwd=CHECKOUT, env=self.storage.environ, stdout=out, stderr=said,
             )  # fmt: skip
             _, status, usage = os.wait4(process.pid, 0)
             if status:
                 said.seek(0)
                 raise SystemExit(f"{arguments[0]} failed: {said.read()[-500:]}")
         seconds = time.perf_counter() - began
-        while psql(self.url, SESSIONS) != "0":  # the session's process ends a little after its client
+        while self.storage.sql(SESSIONS) != "0":  # the session's process ends a little after its client
             time.sleep(0.1)
         own, servers = usage.ru_utime + usage.ru_stime, self.servers_processor() - before
         return Run(seconds, own, servers, usage.ru_maxrss / 1024)
@@ -80,26 +82,27 @@ class Bench:
     def servers_processor(self) -> float:
         """Seconds of processor time that ended sessions of PostgreSQL have taken: their postmaster's children."""
         fields = Path(f"/proc/{self.postmaster}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, fields[13:15])) / TICKS
 
-    def psql(self, sql: str) -> float:
+    def sql(self, sql: str) -> float:
+        """How many seconds it takes."""
         began = time.perf_counter()
-        psql(self.url, sql)
+        self.storage.sql(sql)
         return time.perf_counter() - began
 
 
 def main() -> None:
     command_line(__doc__).parse_args()
-    with service.storage() as environ, tempfile.TemporaryDirectory() as folder:
-        bench = Bench(environ, Path(folder))
-        bench.manage("create_account", "Files", "--email", EMAIL)
+    with service.storage() as storage, tempfile.TemporaryDirectory() as folder:
+        bench = Bench(storage, Path(folder))
+        storage.merchants("files", "few")
         results = imports(bench) | shipments(bench) | products(bench) | exports(bench)
     print(json.dumps(results))
 
 
 def imports(bench: Bench) -> dict[str, float]:
     """A line per order; and the same orders with all their lines, one row each."""
-    bench.psql(
+    bench.sql(
         "CREATE SCHEMA beside;"
         + "".join(f"CREATE TABLE beside.{table} (LIKE {table} INCLUDING ALL);" for table in TABLES)
         + "ALTER TABLE beside.orders_order ADD FOREIGN KEY (account_id) REFERENCES accounts_account(id);"
@@ -124,8 +127,8 @@ def copy_in(bench: Bench, prefix: str) -> float:
     seconds = 0.0
     for table, key in zip(TABLES, ("id", "order_id", "order_id"), strict=True):
         file = bench.folder / table
-        bench.psql(f"\\copy (SELECT * FROM {table} WHERE {key} IN {mine}) TO '{file}'")
-        seconds += bench.psql(f"\\copy beside.{table} FROM '{file}'")
+        bench.sql(f"\\copy (SELECT * FROM {table} WHERE {key} IN {mine}) TO '{file}'")
+        seconds += bench.sql(f"\\copy beside.{table} FROM '{file}'")
     return seconds
 
 
@@ -133,8 +136,8 @@ def shipments(bench: Bench) -> dict[str, float]:
     """Confirmed orders that a courier has delivered: two moves each."""
     figures = Figures("update_shipments", "SQL")
     for turn in range(TURNS):
-        bench.psql(f"UPDATE orders_order SET status = 'confirmed' WHERE external_id LIKE 'S{turn}-%'")
-        bench.psql("VACUUM ANALYZE")
+        bench.sql(f"UPDATE orders_order SET status = 'confirmed' WHERE external_id LIKE 'S{turn}-%'")
+        bench.sql("VACUUM ANALYZE")
         path = bench.folder / "courier.csv"
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
@@ -142,7 +145,7 @@ def shipments(bench: Bench) -> dict[str, float]:
             writer.writerows((f"S{turn}-{number}", "Livré", "") for number in range(ROWS))
         run = bench.manage("update_shipments", path, "--account", EMAIL)
         # PostgreSQL alone: the same change of the same number of rows, and their history, in one statement each.
-        alone = bench.psql(
+        alone = bench.sql(
             "BEGIN; UPDATE beside.orders_order SET status = 'delivered', version = version + 2, updated_at = now()"
             f" WHERE external_id LIKE 'S{turn}-%';"
             " INSERT INTO beside.orders_statuschange"
@@ -159,7 +162,7 @@ def shipments(bench: Bench) -> dict[str, float]:
 def products(bench: Bench) -> dict[str, float]:
     """New products with stock: product, movement and event each."""
     figures = Figures("import_products", "COPY")
-    bench.psql(
+    bench.sql(
         "".join(
             f"CREATE TABLE beside.{table} (LIKE {table} INCLUDING ALL);"
             for table in ("inventory_product", "inventory_stockmovement", "webhooks_event")
@@ -171,8 +174,8 @@ def products(bench: Bench) -> dict[str, float]:
             writer = csv.writer(file)
             writer.writerow(("sku", "name", "price", "stock_quantity"))
             writer.writerows((f"P{turn}-{n}", f"Robe kabyle n° {n}", f"{n % 9000}.50", n % 50) for n in range(ROWS))
-        last = psql(bench.url, "SELECT coalesce(max(id), 0) FROM inventory_stockmovement")
-        began = psql(bench.url, "SELECT clock_timestamp()")
+        last = bench.storage.sql("SELECT coalesce(max(id), 0) FROM inventory_stockmovement")
+        began = bench.storage.sql("SELECT clock_timestamp()")
         run = bench.manage("import_products", path, "--account", EMAIL)
         alone = 0.0
         for table, condition in (
@@ -181,8 +184,8 @@ def products(bench: Bench) -> dict[str, float]:
             ("webhooks_event", f"created_at >= '{began}'"),
         ):
             copy = bench.folder / table
-            bench.psql(f"\\copy (SELECT * FROM {table} WHERE {condition}) TO '{copy}'")
-            alone += bench.psql(f"\\copy beside.{table} FROM '{copy}'")
+            bench.sql(f"\\copy (SELECT * FROM {table} WHERE {condition}) TO '{copy}'")
+            alone += bench.sql(f"\\copy beside.{table} FROM '{copy}'")
         figures.add(ROWS, run, alone)
     return figures.middle()
 
@@ -190,17 +193,16 @@ def products(bench: Bench) -> dict[str, float]:
 def exports(bench: Bench) -> dict[str, float]:
     """All orders there are; and the memory of an export of ten times as many as another."""
     figures = Figures("export_orders", "COPY")
-    orders = int(psql(bench.url, "SELECT count(*) FROM orders_order"))
+    orders = int(bench.storage.sql("SELECT count(*) FROM orders_order"))
     for _ in range(TURNS):
         with (bench.folder / "export.csv").open("wb") as out:
             run = bench.manage("export_orders", "--account", EMAIL, out=out)
-        alone = bench.psql(
+        alone = bench.sql(
             "\\copy (SELECT o.*, (SELECT string_agg(i.quantity || ' ' || i.product_name, '; ') FROM orders_orderitem i"
             " WHERE i.order_id = o.id) FROM orders_order o ORDER BY created_at, id)"
             f" TO '{bench.folder / 'copy.csv'}' WITH (FORMAT csv)"
         )
         figures.add(orders, run, alone)
-    bench.manage("create_account", "Few", "--email", "few@example.dz")
     path, _ = orders_file(bench.folder, "F", one_line=True, orders=orders // 10)
     bench.manage("import_orders", path, "--account", "few@example.dz")
     few = bench.manage("export_orders", "--account", "few@example.dz")

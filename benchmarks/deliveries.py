@@ -23,8 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import command_line, peers, service
-from benchmarks.orders import psql
+from benchmarks import command_line, peers, processes, service
+from benchmarks.load import percentile
+from tests.harness.processes import CHECKOUT, free_port
 from tests.webhooks.engine.certificates import Authority
 
 MANY = 50_000
@@ -46,32 +47,20 @@ FROM numbered
 """
 
 
-class Bench:
+class Bench(service.Installation):
     """The database of a run, with an account to write webhooks and deliveries for."""
 
-    def __init__(self, environ: dict[str, str], name: str = "bench") -> None:
-        self.environ = environ | {"WEBHOOK_ALLOW_PRIVATE": "true"}
-        self.url = service.database(environ)
-        self.python("manage.py", "create_account", name, "--email", f"{name}@example.dz")
-        self.account = self.sql(f"SELECT id FROM accounts_account WHERE name = '{name}'")
-        code = "from webhooks import secrets; print(secrets.encrypt(secrets.make_secret()).hex())"
-        self.secret = self.python("manage.py", "shell", "-v0", "-c", code)
-
-    def sql(self, statement: str) -> str:
-        return psql(self.url, statement)
-
-    def python(self, *arguments: str) -> str:
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=service.CHECKOUT,
-            env=self.environ,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
+    def __init__(self, data_dir: Path, name: str = "bench", **settings: str) -> None:
+        super().__init__(data_dir, WEBHOOK_ALLOW_PRIVATE="true", **settings)
+        self.account = self.merchant(name).id
+        self.secret = self.shell("from webhooks import secrets; print(secrets.encrypt(secrets.make_secret()).hex())")
 
     def step(self, *arguments: str) -> dict[str, Any]:
-        return json.loads(self.python("-W", "ignore", "-m", "benchmarks.draining", *arguments))
+        return json.loads(self.python("-m", "benchmarks.draining", *arguments))
+
+    def webhooks(self, url: str, count: int) -> list[str]:
+        """So many, each with a path of its own."""
+        return [self.webhook(f"{url}/{number}") for number in range(count)]
 
     def webhook(self, url: str) -> str:
         return self.sql(
@@ -82,20 +71,42 @@ class Bench:
 
     def fill(self, webhooks: list[str], count: int) -> None:
         """`count` due deliveries, over the webhooks in turn; what was there before is gone."""
-        self.sql("TRUNCATE webhooks_event, webhooks_delivery, webhooks_claim, webhooks_attempt")
+        self.empty()
         self.add(webhooks, count)
         self.sql("UPDATE webhooks_webhook SET is_failing = false")
         for table in ("event", "delivery", "claim", "attempt", "webhook"):
             self.sql(f"VACUUM ANALYZE webhooks_{table}")
         self.sql("CHECKPOINT")
 
+    def empty(self) -> None:
+        self.sql("TRUNCATE webhooks_event, webhooks_delivery, webhooks_claim, webhooks_attempt")
+
     def add(self, webhooks: list[str], count: int) -> None:
-        names = ", ".join(f"'{webhook}'" for webhook in webhooks)
+        names = listed(webhooks)
         self.sql(FILL.format(count=count, account=self.account, webhooks=names, number=len(webhooks), body=BODY))
+
+    def wait_until_done(self, webhooks: list[str]) -> None:
+        pending = f"status = 'pending' AND webhook_id IN ({listed(webhooks)})"
+        while self.sql(f"SELECT 1 FROM webhooks_delivery WHERE {pending} LIMIT 1"):
+            time.sleep(0.3)
+
+    def span(self, webhooks: list[str]) -> float:
+        """Seconds from the first claim to the last attempt of these webhooks."""
+        return float(
+            self.sql(
+                "SELECT extract(epoch FROM max(ended_at) - min(ended_at - milliseconds * interval '1 ms'))"
+                " FROM webhooks_attempt a JOIN webhooks_delivery d ON d.id = a.delivery_id"
+                f" WHERE d.webhook_id IN ({listed(webhooks)})"
+            )
+        )
 
     def transactions(self) -> int:
         return int(self.sql("SELECT pg_stat_clear_snapshot(), xact_commit FROM pg_stat_database WHERE datname ="
                             " current_database()").split("|")[1])  # fmt: skip
+
+
+def listed(webhooks: list[str]) -> str:
+    return ", ".join(f"'{webhook}'" for webhook in webhooks)
 
 
 BODY = json.dumps({"event": "order.confirmed", "timestamp": "2026-11-21T02:43:51.565740Z", "data": {
@@ -104,10 +115,10 @@ BODY = json.dumps({"event": "order.confirmed", "timestamp": "2026-11-21T02:43:51
 
 @contextmanager
 def receiver(*options: str, scheme: str = "http") -> Iterator[str]:
-    port = service.free_port()
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.receiver", str(port), *options],
-        cwd=service.CHECKOUT,
+        cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -123,13 +134,12 @@ def receiver(*options: str, scheme: str = "http") -> Iterator[str]:
 def main() -> None:
     command_line(__doc__).parse_args()
     result: dict[str, Any] = {}
-    with service.storage() as environ, receiver() as fast, receiver("hang") as hanging:
-        bench = Bench(environ)
-        healthy = [bench.webhook(f"{fast}/{number}") for number in range(HEALTHY_WEBHOOKS)]
-        stuck = [bench.webhook(f"{hanging}/{number}") for number in range(2)]
+    with service.storage() as storage, receiver() as fast, receiver("hang") as hanging:
+        bench = Bench(storage.data_dir)
+        healthy, stuck = bench.webhooks(fast, HEALTHY_WEBHOOKS), bench.webhooks(hanging, 2)
         result |= against_bare_client(bench, healthy, fast)
         result |= over_names(bench, fast)
-        result |= over_https(environ)
+        result |= over_https(storage.data_dir)
         result |= by_two(bench, healthy)
         result |= against_peers(bench, fast, result["deliveries_per_second"])
         result |= beside_hanging(bench, healthy, stuck)
@@ -146,13 +156,13 @@ def against_bare_client(
 ) -> dict[str, float]:
     rates, ratios, statements = [], [], []
     for turn in range(turns):
-        bare = bench.step("bare", str(many), url, str(len(webhooks)))["rate"]
+        bare = bench.step("bare", str(many), url, str(len(webhooks)), BODY)["rate"]
         bench.fill(webhooks, many)
         before = bench.transactions()
         bench.step("drain")
         time.sleep(1.5)  # PostgreSQL's counters come a second late
         statements.append((bench.transactions() - before) / many)
-        rate = many / span(bench, webhooks)
+        rate = many / bench.span(webhooks)
         assert bench.sql("SELECT count(*) FROM webhooks_delivery WHERE status = 'delivered'") == str(many)
         rates.append(rate)
         ratios.append(rate / bare)
@@ -164,18 +174,6 @@ def against_bare_client(
     }
 
 
-def span(bench: Bench, webhooks: list[str]) -> float:
-    """Seconds from the first claim to the last attempt of these webhooks."""
-    names = ", ".join(f"'{webhook}'" for webhook in webhooks)
-    return float(
-        bench.sql(
-            "SELECT extract(epoch FROM max(ended_at) - min(ended_at - milliseconds * interval '1 ms'))"
-            " FROM webhooks_attempt a JOIN webhooks_delivery d ON d.id = a.delivery_id"
-            f" WHERE d.webhook_id IN ({names})"
-        )
-    )
-
-
 def over_names(bench: Bench, url: str) -> dict[str, float]:
     """A thousand webhooks on a thousand names: looked up, and most posts need a connection of their own."""
     url = url.replace("127.0.0.1", "shop{}.bench")
@@ -183,14 +181,14 @@ def over_names(bench: Bench, url: str) -> dict[str, float]:
     return {"names_vs_bare_client": against_bare_client(bench, webhooks, url)["vs_bare_client"]}
 
 
-def over_https(environ: dict[str, str]) -> dict[str, float]:
+def over_https(data_dir: Path) -> dict[str, float]:
     """To one host, by connections that are kept."""
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority(Path(folder))
         certificate = authority.certified("127.0.0.1")
-        bench = Bench(environ | {"WEBHOOK_CA_FILE": str(authority.file)}, "secure")
+        bench = Bench(data_dir, "secure", WEBHOOK_CA_FILE=str(authority.file))
         with receiver("tls", str(certificate), scheme="https") as url:
-            webhooks = [bench.webhook(f"{url}/{number}") for number in range(HEALTHY_WEBHOOKS)]
+            webhooks = bench.webhooks(url, HEALTHY_WEBHOOKS)
             return {"https_vs_bare_client": against_bare_client(bench, webhooks, url)["vs_bare_client"]}
 
 
@@ -203,15 +201,15 @@ def by_two(bench: Bench, webhooks: list[str]) -> dict[str, float]:
             bench.fill(webhooks, MANY)
             with ThreadPoolExecutor(workers) as pool:
                 list(pool.map(lambda _: bench.step("drain"), range(workers)))
-            rates.append(MANY / span(bench, webhooks))
+            rates.append(MANY / bench.span(webhooks))
         ratios.append(rates[1] / rates[0])
         print(f"turn {turn + 1}: one worker {rates[0]:6.0f}/s, two {rates[1]:6.0f}/s: {ratios[-1]:.2f}")
     return {"two_workers_vs_one": round(statistics.median(ratios), 3)}
 
 
 def against_peers(bench: Bench, url: str, ours: float) -> dict[str, float]:
-    each = peers.celery_task_each(bench.environ, url)
-    package = peers.django_webhook(bench.environ, url)
+    each = peers.celery_task_each(bench, url)
+    package = peers.django_webhook(bench, url)
     print(f"one Celery task per delivery, tuned: {each:.0f}/s   django-webhook: {package:.0f}/s")
     return {"vs_celery_task_each": round(ours / each, 1), "vs_django_webhook": round(ours / package, 1)}
 
@@ -225,23 +223,17 @@ def beside_hanging(bench: Bench, healthy: list[str], stuck: list[str]) -> dict[s
             bench.fill(webhooks, MANY * len(webhooks) // 20)
             draining = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-m", "benchmarks.draining", "drain"],
-                cwd=service.CHECKOUT,
+                cwd=CHECKOUT,
                 env=bench.environ,
                 stdout=subprocess.DEVNULL,
             )
-            wait_until_done(bench, healthy)
-            rates.append(MANY * len(healthy) / 20 / span(bench, healthy))
+            bench.wait_until_done(healthy)
+            rates.append(MANY * len(healthy) / 20 / bench.span(healthy))
             draining.kill()
             draining.wait()
         ratios.append(rates[1] / rates[0])
         print(f"turn {turn + 1}: healthy {rates[0]:6.0f}/s, beside hanging ones {rates[1]:6.0f}/s: {ratios[-1]:.2f}")
     return {"hanging_kept": round(statistics.median(ratios), 3)}
-
-
-def wait_until_done(bench: Bench, webhooks: list[str]) -> None:
-    names = ", ".join(f"'{webhook}'" for webhook in webhooks)
-    while bench.sql(f"SELECT 1 FROM webhooks_delivery WHERE status = 'pending' AND webhook_id IN ({names}) LIMIT 1"):
-        time.sleep(0.3)
 
 
 def neighbour(bench: Bench, stuck: str) -> dict[str, float]:
@@ -253,29 +245,23 @@ def neighbour(bench: Bench, stuck: str) -> dict[str, float]:
             with tempfile.NamedTemporaryFile() as file:
                 with receiver(file.name) as url:
                     webhook = bench.webhook(url)
-                    bench.fill([stuck], hanging or 1)
-                    if not hanging:
-                        bench.sql("TRUNCATE webhooks_event, webhooks_delivery, webhooks_claim, webhooks_attempt")
-                    bench.step("neighbour", webhook, "8")
-                p99.append(percentile(latencies(bench, webhook, Path(file.name)), 0.99))
+                    bench.fill([stuck], hanging)
+                    bench.step("neighbour", webhook, "8", BODY)
+                p99.append(percentile(arrivals(bench, webhook, file.name), 0.99))
         growths.append(p99[1] / p99[0])
         print(f"turn {turn + 1}: neighbour's p99 {p99[0] * 1000:.0f} ms, beside 10 000 hanging {p99[1] * 1000:.0f} ms")
     return {"neighbour_p99_growth": round(statistics.median(growths), 3)}
 
 
-def latencies(bench: Bench, webhook: str, file: Path) -> list[float]:
-    """Seconds from each delivery's row to its arrival at the receiver."""
-    rows = bench.sql(
+def arrivals(installation: service.Installation, webhook: str, file: str) -> list[float]:
+    """Seconds from each row of the webhook's deliveries to its arrival at the receiver that wrote this file."""
+    rows = installation.sql(
         f"SELECT id, extract(epoch FROM created_at) FROM webhooks_delivery WHERE webhook_id = '{webhook}'"
-    ).splitlines()
-    written = {row.split("|")[0]: float(row.split("|")[1]) for row in rows}
-    arrived = dict(reversed(line.split()) for line in file.read_text().splitlines())
+    )
+    written = dict(row.split("|") for row in rows.splitlines())
+    arrived = dict(reversed(line.split()) for line in Path(file).read_text().splitlines())
     assert set(written) == set(arrived), (len(written), len(arrived))
-    return [float(arrived[delivery]) - at for delivery, at in written.items()]
-
-
-def percentile(values: list[float], part: float) -> float:
-    return sorted(values)[min(int(len(values) * part), len(values) - 1)]
+    return [float(arrived[delivery]) - float(at) for delivery, at in written.items()]
 
 
 def killed() -> dict[str, float]:
@@ -284,15 +270,15 @@ def killed() -> dict[str, float]:
     for turn in range(TURNS):
         with tempfile.NamedTemporaryFile() as file:
             with service.running(WEBHOOK_ALLOW_PRIVATE="true") as running, receiver(file.name) as url:
-                bench = Bench(running.environ)
-                webhooks = [bench.webhook(f"{url}/{number}") for number in range(HEALTHY_WEBHOOKS)]
+                bench = Bench(running.data_dir)
+                webhooks = bench.webhooks(url, HEALTHY_WEBHOOKS)
                 bench.fill(webhooks, MANY)
                 while bench.sql("SELECT count(*) < 1000 FROM webhooks_attempt") == "t":
                     time.sleep(0.05)
-                (worker,) = service.pids("cod-worker")
+                (worker,) = processes.family(names="cod-worker")
                 os.kill(worker, signal.SIGKILL)
                 at = time.time()
-                wait_until_done(bench, webhooks)
+                bench.wait_until_done(webhooks)
             lines = [line.split() for line in Path(file.name).read_text().splitlines()]
         arrived = [at, *(float(time_) for time_, _ in lines if float(time_) > at)]
         pauses.append(max(after - before for before, after in itertools.pairwise(arrived)))
@@ -305,11 +291,12 @@ def killed() -> dict[str, float]:
 
 
 def arrival() -> dict[str, float]:
-    """From the commit of a cancellation over the API to the webhook's arrival, on a service that does nothing else."""
+    """From a cancellation over the API to the webhook's arrival, on a service that does nothing else: from where its
+    transaction begins, which is the time that the row carries.
+    """
     count = 300
     with tempfile.NamedTemporaryFile() as file, service.running(WEBHOOK_ALLOW_PRIVATE="true") as running:
-        session = running.session(running.make_key("arrival"))
-        api = f"{running.url}/api/v1"
+        session, api = running.session(running.merchant("arrival").key), running.api
         with receiver(file.name) as url:
             answer = session.post(f"{api}/webhooks", json={"url": f"{url}/hook", "events": ["order.cancelled"]})
             assert answer.status_code == 201, answer.text
@@ -319,12 +306,7 @@ def arrival() -> dict[str, float]:
                 assert session.post(f"{api}/orders/{order}/cancel").status_code == 200
                 time.sleep(0.02)
             time.sleep(1)
-        # The rows carry the time when their transaction began, a little before its commit.
-        rows = psql(
-            service.database(running.environ), "SELECT id, extract(epoch FROM created_at) FROM webhooks_delivery"
-        ).splitlines()
-        arrived = {line.split()[1]: float(line.split()[0]) for line in Path(file.name).read_text().splitlines()}
-    waits = [arrived[row.split("|")[0]] - float(row.split("|")[1]) for row in rows]
+        waits = arrivals(running, answer.json()["data"]["id"], file.name)
     assert len(waits) == count
     p50, p99 = percentile(waits, 0.5) * 1000, percentile(waits, 0.99) * 1000
     print(f"arrival after the change: p50 {p50:.1f} ms, p99 {p99:.1f} ms")

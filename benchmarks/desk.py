@@ -13,23 +13,20 @@ SQL: the processor time of all processes of the service is counted there, where 
 
 import http.client
 import json
-import os
 import random
 import re
 import statistics
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 import psycopg
 
 from benchmarks import command_line, service
 from benchmarks.lists import NO_INDEX, SUM_UP
-from benchmarks.orders import psql
-from benchmarks.shares import shares, worked
+from benchmarks.load import percentile
+from benchmarks.processes import shares_of_service, worked
 
 AGENTS = 50
 ACCOUNTS = 50
@@ -125,37 +122,32 @@ class Desk:
     sessions: list[str]
 
     def __post_init__(self) -> None:
-        self.connection = psycopg.connect(self.database, autocommit=True)  # shared by agents, one at a time
+        self.connection = psycopg.connect(self.running.database, autocommit=True)  # shared by agents, one at a time
 
     def free(self, screen: str) -> None:
         self.connection.execute("DELETE FROM agents_claim WHERE id = %s", [screen.strip("/").split("/")[-1]])
 
-    @property
-    def database(self) -> str:
-        return service.database(self.running.environ)
-
     def read_whole(self) -> dict[str, int]:
         """How often each table has been read from one end to the other."""
-        rows = psql(self.database, "SELECT relname, seq_scan FROM pg_stat_user_tables").splitlines()
+        rows = self.running.sql("SELECT relname, seq_scan FROM pg_stat_user_tables").splitlines()
         return {name: int(count) for name, count in (row.split("|") for row in rows) if name in TABLES}
 
 
-class Agent(threading.Thread):
-    """Presses Next order, reads the screen, talks, notes that nobody answered, for so many seconds. Who does not talk
-    (`talks` is 0) has the customer set free, and reads on.
+class Agent:
+    """Presses Next order, reads the screen, talks, notes that nobody answered, and so on. Who does not talk (`talks` is
+    0) has the customer set free, and reads on.
     """
 
-    def __init__(self, desk: Desk, session: str, start: threading.Barrier, seconds: float, talks: float) -> None:
-        super().__init__()
-        self.desk = desk
-        self.address = urlsplit(desk.running.url)
+    def __init__(self, desk: Desk, session: str, talks: float) -> None:
+        self.desk, self.talks = desk, talks
+        address = urlsplit(desk.running.url)
+        self.connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
         self.headers = {"Cookie": f"sessionid={session}; csrftoken={CSRF}", "X-CSRFToken": CSRF}
-        self.begin, self.seconds, self.talks, self.waits, self.served = start, seconds, talks, [], []
+        self.waits: list[float] = []
+        self.served: list[str] = []
 
-    def run(self) -> None:
-        self.connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=60)
-        self.begin.wait()
-        end = time.perf_counter() + self.seconds
+    def work(self, seconds: float) -> None:
+        end = time.perf_counter() + seconds
         time.sleep(random.uniform(0, self.talks))  # nobody's day begins at the same second
         while time.perf_counter() < end:
             began = time.perf_counter()
@@ -191,34 +183,26 @@ class Agent(threading.Thread):
 
 
 def prepare(running: service.Service, orders: int) -> Desk:
-    keys = running.manage("shell", "-v0", "-c", OPEN_ALWAYS + PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
-    desk = Desk(running, orders, keys[-AGENTS:])
+    sessions = running.shell(OPEN_ALWAYS + PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
     # What workers would do for minutes after so many orders at once, which no desk waits for.
-    psql(desk.database, NO_INDEX)
+    running.sql(NO_INDEX)
     for first in range(1, orders + 1, CHUNK):
         last = min(first + CHUNK - 1, orders)
-        psql(desk.database, FILL.format(first=first, last=last, orders=orders, accounts=ACCOUNTS, agents=AGENTS))
+        running.sql(FILL.format(first=first, last=last, orders=orders, accounts=ACCOUNTS, agents=AGENTS))
         print(f"  {last:>9} of {orders} orders", flush=True)
-    psql(desk.database, "VACUUM ANALYZE")
-    running.manage("shell", "-v0", "-c", SUM_UP)
-    return desk
+    running.sql("VACUUM ANALYZE")
+    running.shell(SUM_UP)
+    return Desk(running, orders, sessions)
 
 
 def work(desk: Desk, seconds: float = SECONDS, talks: float = TALKS) -> list[float]:
     """The waits of all agents in one turn, in seconds."""
-    start = threading.Barrier(AGENTS)
-    agents = [Agent(desk, session, start, seconds, talks) for session in desk.sessions]
-    for agent in agents:
-        agent.start()
-    for agent in agents:
-        agent.join()
+    agents = [Agent(desk, session, talks) for session in desk.sessions]
+    with ThreadPoolExecutor(AGENTS) as pool:
+        list(pool.map(lambda agent: agent.work(seconds), agents))
     served = [screen for agent in agents for screen in agent.served]
     assert len(served) == len(set(served)), "two agents were served the same customer"
     return [wait for agent in agents for wait in agent.waits]
-
-
-def p95(waits: list[float]) -> float:
-    return statistics.quantiles(waits, n=20)[-1]
 
 
 def main() -> None:
@@ -232,15 +216,15 @@ def main() -> None:
         for desk in (small, large):
             work(desk, 5, 0)  # caches and prepared statements
             so_far = worked()
-            parts = shares(so_far, len(work(desk, 20, 0)))
-            parts.pop("python", None)  # the agents
+            parts = shares_of_service(so_far, len(work(desk, 20, 0)))
             costs.append(sum(parts.values()))
             print(f"  processor time of a screen at {desk.orders} orders, ms: {parts}", flush=True)
         before = large.read_whole()
         rows: list[tuple[float, ...]] = []
         for turn in range(options.turns):
             few, many = work(small), work(large)
-            rows.append((statistics.median(few), p95(few), statistics.median(many), p95(many), p95(many) / p95(few)))
+            p50s, p95s = ([percentile(waits, part) for waits in (few, many)] for part in (0.5, 0.95))
+            rows.append((p50s[0], p95s[0], p50s[1], p95s[1], p95s[1] / p95s[0]))
             milliseconds = " ".join(f"{seconds * 1000:6.0f}" for seconds in rows[-1][:4])
             print(
                 f"turn {turn + 1}: p50, p95 of the smaller and the larger, ms: {milliseconds}  ratio {rows[-1][4]:.3f}"

@@ -15,8 +15,8 @@ import time
 from uuid import uuid4
 
 from benchmarks import command_line, service
-from benchmarks.orders import psql
-from benchmarks.shares import worked
+from benchmarks.load import percentile
+from benchmarks.processes import worked
 
 FEW, MANY = 10_000, 10_000_000
 CHUNK = 1_000_000
@@ -48,45 +48,38 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--events", type=int, default=MANY, help=f"at last (default: {MANY})")
     options = parser.parse_args()
-    with service.with_django(LOG_LEVEL="WARNING") as database:
-        print(json.dumps(measure(options.events, database)))
+    with service.with_django(LOG_LEVEL="WARNING") as storage:
+        print(json.dumps(measure(options.events, storage)))
 
 
-def measure(many: int, database: str) -> dict[str, float]:
-    from codservice.accounts.models import Account, ApiKey, User
-
-    made = []
-    for name in ("Feed", *(f"Other {number}" for number in range(OTHERS))):
-        holder = User.objects.create(username=f"{name}@example.dz", email=f"{name}@example.dz")
-        made.append(Account.objects.create(name=name, holder=holder, rate_limit=100_000_000))
-    account = made[0]
-    _, key = ApiKey.issue(account, name="feed")
-    fill(database, account.id, FEW)
-    few = pages(account.id, key)
-    with_feed = import_price(database, key)
-    fill(database, account.id, many)
-    full = pages(account.id, key)
+def measure(many: int, storage: service.Installation) -> dict[str, float]:
+    merchant, *_ = storage.merchants("Feed", *(f"Other {number}" for number in range(OTHERS)))
+    fill(storage, merchant.id, FEW)
+    few = pages(*merchant)
+    with_feed = import_price(storage, merchant.key)
+    fill(storage, merchant.id, many)
+    full = pages(*merchant)
     for total, each in ((FEW, few), (many, full)):
         print(f"  a page at {total:>10} events: {statistics.median(each):5.2f} ms, at most {max(each):5.2f}")
     return {
         "page_many_vs_few": round(statistics.median(full) / statistics.median(few), 3),
         "page_p50_ms": round(statistics.median(full), 2),
-        "page_p95_ms": round(statistics.quantiles(full, n=20)[-1], 2),
+        "page_p95_ms": round(percentile(full, 0.95), 2),
         "import_with_feed": round(with_feed, 3),
     }
 
 
-def fill(database: str, account_id: object, total: int) -> None:
+def fill(storage: service.Installation, account_id: str, total: int) -> None:
     """So many events, and no others."""
-    psql(database, "TRUNCATE webhooks_event CASCADE")
+    storage.sql("TRUNCATE webhooks_event CASCADE")
     for first in range(1, total + 1, CHUNK):
         last = min(first + CHUNK - 1, total)
-        psql(database, FILL.format(first=first, last=last, total=total, account=account_id, others=OTHERS))
+        storage.sql(FILL.format(first=first, last=last, total=total, account=account_id, others=OTHERS))
         print(f"  {last:>10} of {total} events", flush=True)
-    psql(database, "VACUUM ANALYZE webhooks_event")
+    storage.sql("VACUUM ANALYZE webhooks_event")
 
 
-def pages(account_id: object, key: str) -> list[float]:
+def pages(account_id: str, key: str) -> list[float]:
     """What single pages take, in milliseconds, from places all over the feed."""
     from django.test import Client
 
@@ -109,14 +102,14 @@ def pages(account_id: object, key: str) -> list[float]:
     return waits[50:]  # without the first: caches, plans
 
 
-def import_price(database: str, key: str) -> float:
+def import_price(storage: service.Installation, key: str) -> float:
     """How many times the processor time an import takes with the feed as without, over all turns."""
     turns = list[tuple[float, float]]()
     imports(key)
     for _ in range(TURNS):
-        psql(database, WITHOUT)
+        storage.sql(WITHOUT)
         without = imports(key)
-        psql(database, WITH)
+        storage.sql(WITH)
         turns.append((imports(key), without))
     some = [ratio(turns[first : first + TOGETHER]) for first in range(0, TURNS, TOGETHER)]
     print(f"  an import with the feed, by {TOGETHER} turns: {[round(each, 3) for each in sorted(some)]}", flush=True)

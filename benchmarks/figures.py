@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Any
 
 from benchmarks import command_line, service
-from benchmarks.orders import psql
+from benchmarks.load import percentile
 
 ORDERS = 1_000_000
 DAYS = 365
@@ -79,11 +79,11 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=ORDERS, help=f"of the account (default: {ORDERS})")
     parser.add_argument("--days", type=int, default=DAYS, help=f"over which they came (default: {DAYS})")
     options = parser.parse_args()
-    with service.with_django(LOG_LEVEL="WARNING") as database:
-        print(json.dumps(measure(options.orders, options.days, database)))
+    with service.with_django(LOG_LEVEL="WARNING") as storage:
+        print(json.dumps(measure(options.orders, options.days, storage)))
 
 
-def measure(orders: int, length: int, database: str) -> dict[str, float]:
+def measure(orders: int, length: int, storage: service.Installation) -> dict[str, float]:
     from django.contrib.auth.models import Group
 
     from agents.supervision import performance, summing
@@ -99,15 +99,15 @@ def measure(orders: int, length: int, database: str) -> dict[str, float]:
         Product(account=account, sku=f"SKU-{number}", name=f"Product {number}", price=1500, stock_quantity=number)
         for number in range(300)
     )
-    psql(database, SPARED)
+    storage.sql(SPARED)
     for first in range(1, orders + 1, CHUNK):
         last = min(first + CHUNK - 1, orders)
         values = {"orders": orders, "days": length, "account": account.id, "agents": AGENTS}
-        psql(database, FILL.format(first=first, last=last, **values))
+        storage.sql(FILL.format(first=first, last=last, **values))
         print(f"  {last:>9} of {orders} orders", flush=True)
-    psql(database, "VACUUM ANALYZE")
+    storage.sql("VACUUM ANALYZE")
     summed = [timed(lambda: day_sums.sum_up(account.id)), timed(summing.sum_up)]
-    psql(database, "VACUUM ANALYZE")
+    storage.sql("VACUUM ANALYZE")
     home = ask("/account/", holder, home_page.DIVISIONS)
     figures = ask("/console/figures/", agents[0], performance.DIMENSIONS)
     return {
@@ -144,7 +144,7 @@ def ask(page: str, person: Any, divisions: Iterable[str]) -> dict[str, int]:
         print(f"  {page} {name:12} {statistics.median(each[1:]):6.0f} ms, at most {max(each[1:]):6.0f}")
     # Without the first of each: caches, templates, prepared statements.
     every = [wait for each in waits.values() for wait in each[1:]]
-    return {"p50": round(statistics.median(every)), "p95": round(statistics.quantiles(every, n=20)[-1])}
+    return {"p50": round(percentile(every, 0.5)), "p95": round(percentile(every, 0.95))}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from random import Random
 
 from benchmarks import command_line, service
 from benchmarks.deliveries import receiver
-from benchmarks.orders import psql
 
 ORDERS = 10_000
 BATCH = 100
@@ -58,12 +57,12 @@ def fill(url: str) -> None:
 
 def main() -> None:
     command_line(__doc__).parse_args()
-    with service.with_django(WEBHOOK_ALLOW_PRIVATE="true") as database, receiver() as url:
+    with service.with_django(WEBHOOK_ALLOW_PRIVATE="true") as storage, receiver() as url:
         fill(url)
-        psql(database, "VACUUM ANALYZE")
+        storage.sql("VACUUM ANALYZE")
         sizes = {
-            table: [int(number) for number in psql(database, SIZE.format(table)).split("|")]
-            for table in psql(database, TABLES).split()
+            table: [int(number) for number in storage.sql(SIZE.format(table)).split("|")]
+            for table in storage.sql(TABLES).split()
         }
     print(f"{'table':28} {'rows/order':>10} {'bytes/row':>10} {'of indexes':>10} {'GB/1M orders':>13}")
     for table, (rows, size, indexes) in sorted(sizes.items(), key=lambda item: -item[1][1]):

@@ -13,7 +13,6 @@ import json
 import statistics
 
 from benchmarks import command_line, load, service
-from benchmarks.orders import psql
 
 FEW, OWN, ALL = 10_000, 2_000_000, 10_000_000
 CHUNK = 100_000
@@ -67,22 +66,22 @@ INDEX = """
 import time
 from orders import trigrams
 from orders.models import Order, Searchable
+def is_left(account_id):
+    orders, through = Order.objects.filter(account_id=account_id), Searchable.objects.get(account_id=account_id).through
+    return (orders.filter(created_at__gt=through) if through else orders).count() >= trigrams.STEP
 for account_id in trigrams.due():
-    while trigrams.index(account_id) or Order.objects.filter(
-        account_id=account_id, created_at__gt=Searchable.objects.get(account_id=account_id).through
-    ).count() >= trigrams.STEP:
+    while trigrams.index(account_id) or is_left(account_id):
         time.sleep(0.1)
 trigrams.clean_pending_list()
 """
 NO_INDEX = "INSERT INTO orders_searchable (account_id, through) SELECT id, '9999-01-01' FROM accounts_account"
 
 
-def filters(url: str, account: str) -> dict[str, str]:
+def filters(running: service.Service, account: str) -> dict[str, str]:
     """What is asked of the account's orders, one of which is taken for what is looked for."""
-    phone, number, day = psql(
-        url,
+    phone, number, day = running.sql(
         "SELECT customer_phone, external_id, created_at::date FROM orders_order"
-        f" WHERE account_id = '{account}' ORDER BY id LIMIT 1",
+        f" WHERE account_id = '{account}' ORDER BY id LIMIT 1"
     ).split("|")
     return {
         "none": "",
@@ -107,45 +106,47 @@ def main() -> None:
     parser.add_argument("--without-q", action="store_true", help="spares its index, which takes some minutes")
     options = parser.parse_args()
     with service.running(LOG_LEVEL="WARNING") as running:
-        url = service.database(running.environ)
-        few, many = running.make_key("few"), running.make_key("many")
-        others = options.orders - options.own
-        accounts = max(others // OTHERS, 1)
-        running.manage("shell", "-v0", "-c", OTHER.format(count=accounts))
-        if options.without_q:
-            psql(url, NO_INDEX)
-        indexes = [line.split("|", 1) for line in psql(url, INDEXES).splitlines()]
-        psql(url, f"DROP INDEX {', '.join(name for name, _ in indexes)}")
-        fill(url, "few", FEW, 1)
-        fill(url, "many", options.own, 1)
-        fill(url, "other", others, accounts)
-        for name, definition in indexes:
-            psql(url, f"SET maintenance_work_mem = '1GB'; {definition}")
-            print(f"  {name}", flush=True)
-        running.manage("recount_orders")
-        psql(url, "VACUUM ANALYZE")
-        running.manage("shell", "-v0", "-c", SUM_UP)
-        if not options.without_q:
-            running.manage("shell", "-v0", "-c", INDEX)
-        psql(url, "VACUUM ANALYZE")
-        account = psql(url, "SELECT id FROM accounts_account WHERE name = 'many' AND live_id IS NULL")
-        asked = filters(url, account)
+        few, many = running.merchants("few", "many")
+        fill(running, options.own, options.orders - options.own, with_q=not options.without_q)
+        asked = filters(running, many.id)
         if options.without_q:
             asked = {name: query for name, query in asked.items() if not query.startswith("q=")}
         last = options.own // 15
         pages = {"none": "", **{f"page {page}": f"page={page}" for page in (2, last // 4, last // 2, last)}}
-        first = p50(running, {"few": few, "many": many})
+        first = p50(running, {"few": few.key, "many": many.key})
         growth = round(first["many"] / first["few"], 3)
         result = {"list_many_vs_few": growth, "list_p50_ms": round(first["many"] * 1000, 2)}
-        result["slowest_page"] = slowest(p50(running, dict.fromkeys(pages, many), pages))
-        result["slowest_filter"] = slowest(p50(running, dict.fromkeys(asked, many), asked))
+        result["slowest_page"] = slowest(p50(running, dict.fromkeys(pages, many.key), pages))
+        result["slowest_filter"] = slowest(p50(running, dict.fromkeys(asked, many.key), asked))
     print(json.dumps(result))
 
 
-def fill(url: str, name: str, orders: int, accounts: int) -> None:
+def fill(running: service.Service, own: int, others: int, *, with_q: bool) -> None:
+    """The orders of `few`, those of `many`, which are `own`, and `others`; with all that workers make of them."""
+    accounts = max(others // OTHERS, 1)
+    running.shell(OTHER.format(count=accounts))
+    if not with_q:
+        running.sql(NO_INDEX)
+    indexes = [line.split("|", 1) for line in running.sql(INDEXES).splitlines()]
+    running.sql(f"DROP INDEX {', '.join(name for name, _ in indexes)}")
+    write(running, "few", FEW, 1)
+    write(running, "many", own, 1)
+    write(running, "other", others, accounts)
+    for name, definition in indexes:
+        running.sql(f"SET maintenance_work_mem = '1GB'; {definition}")
+        print(f"  {name}", flush=True)
+    running.python("manage.py", "recount_orders")
+    running.sql("VACUUM ANALYZE")
+    running.shell(SUM_UP)
+    if with_q:
+        running.shell(INDEX)
+    running.sql("VACUUM ANALYZE")
+
+
+def write(running: service.Service, name: str, orders: int, accounts: int) -> None:
     for first in range(1, orders + 1, CHUNK):
         last = min(first + CHUNK - 1, orders)
-        psql(url, FILL.format(first=first, last=last, name=name, accounts=accounts))
+        running.sql(FILL.format(first=first, last=last, name=name, accounts=accounts))
         print(f"  {name}: {last:>9} of {orders} orders", flush=True)
 
 
@@ -155,10 +156,9 @@ def p50(running: service.Service, keys: dict[str, str], queries: dict[str, str] 
     for _ in range(TURNS):
         for name, key in keys.items():
             query = (queries or {}).get(name, "")
-            request = load.request_bytes("GET", f"{running.url}/api/v1/orders{query and '?'}{query}", key)
+            request = load.request_bytes("GET", f"{running.orders}{query and '?'}{query}", key)
             requests = itertools.repeat(request)
             done = load.drive(running.url, lambda client, requests=requests: requests, clients=1, seconds=SECONDS)
-            assert set(done.statuses) == {200}, (name, done.statuses)
             rounds[name].append(done.p50)
     return {name: statistics.median(each) for name, each in rounds.items()}
 

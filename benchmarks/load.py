@@ -1,26 +1,36 @@
 """A load client that costs little itself: raw sockets, prepared bytes, one thread per client."""
 
 import socket
-import statistics
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+DONE = (200, 201)
 
 
 @dataclass
 class Result:
     """What came back: requests per second, each latency in seconds, how many of each status."""
 
-    rate: float
-    latencies: list[float]
+    rate: float = 0.0
+    latencies: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
 
     @property
     def p50(self) -> float:
-        return statistics.median(self.latencies)
+        return percentile(self.latencies, 0.5)
+
+    @property
+    def p99(self) -> float:
+        return percentile(self.latencies, 0.99)
+
+
+def percentile(values: list[float], part: float) -> float:
+    return sorted(values)[min(int(len(values) * part), len(values) - 1)]
 
 
 def request_bytes(method: str, url: str, key: str, body: bytes = b"") -> bytes:
@@ -33,53 +43,62 @@ def request_bytes(method: str, url: str, key: str, body: bytes = b"") -> bytes:
 
 
 def drive(
-    url: str, requests: Callable[[int], Iterator[bytes]], *, clients: int, seconds: float, rate: float = 0.0
+    url: str,
+    requests: Callable[[int], Iterator[bytes]],
+    *,
+    clients: int,
+    seconds: float,
+    rate: float = 0.0,
+    expected: Collection[int] = DONE,
 ) -> Result:
     """Let `clients` send what `requests(client)` yields, one after the other, for `seconds`.
 
     At a `rate`, of all together in requests a second, each is sent when its time has come and timed from then on: what
-    waits behind a slow one counts too.
+    waits behind a slow one counts too. It is no measurement, and the run ends, when one has no answer, or one with
+    another status than is `expected`.
     """
-    parts = urlsplit(url)
-    results = [Result(0.0, []) for _ in range(clients)]
-    start = threading.Barrier(clients + 1)
+    address = urlsplit(url).hostname, urlsplit(url).port
 
-    def client(number: int) -> None:
-        result, source = results[number], requests(number)
-        with socket.create_connection((parts.hostname, parts.port)) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            start.wait()
-            sent = (begin := time.perf_counter()) + (number / rate if rate else 0.0)
-            while sent < begin + seconds:
-                time.sleep(max(sent - time.perf_counter(), 0.0))
-                connection.sendall(next(source))
-                result.statuses[_read(connection)] += 1
-                result.latencies.append(time.perf_counter() - sent)
-                sent = sent + clients / rate if rate else time.perf_counter()
+    def client(number: int) -> Result:
+        result, source, connection = Result(), requests(number), connections[number]
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sent = began + number / rate if rate else time.perf_counter()
+        while sent < began + seconds:
+            time.sleep(max(sent - time.perf_counter(), 0.0))
+            connection.sendall(next(source))
+            result.statuses[_read(connection)] += 1
+            result.latencies.append(time.perf_counter() - sent)
+            sent = sent + clients / rate if rate else time.perf_counter()
+        return result
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    start.wait()
-    began = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    latencies = [latency for result in results for latency in result.latencies]
+    with ExitStack() as stack:
+        connections = [stack.enter_context(socket.create_connection(address)) for _ in range(clients)]
+        pool = stack.enter_context(ThreadPoolExecutor(clients))
+        began = time.perf_counter()
+        results = list(pool.map(client, range(clients)))
+        took = time.perf_counter() - began
     statuses = sum((result.statuses for result in results), Counter())
-    return Result(len(latencies) / (time.perf_counter() - began), latencies, statuses)
+    if unexpected := set(statuses) - set(expected):
+        raise SystemExit(f"{url} was answered with {min(unexpected)}: {dict(statuses)}")
+    latencies = [latency for result in results for latency in result.latencies]
+    return Result(len(latencies) / took, latencies, statuses)
 
 
 def _read(connection: socket.socket) -> int:
     """Read one answer with a Content-Length; its status."""
     data = b""
     while (end := data.find(b"\r\n\r\n")) < 0:
-        if not (more := connection.recv(65536)):
-            raise ConnectionError("The server closed the connection.")
-        data += more
+        data += _some(connection, 65536)
     head = data[:end].lower()
     at = head.find(b"content-length:")
     length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
     missing = end + 4 + length - len(data)
     while missing > 0:
-        missing -= len(connection.recv(missing))
+        missing -= len(_some(connection, missing))
     return int(data[9:12])
+
+
+def _some(connection: socket.socket, most: int) -> bytes:
+    if not (data := connection.recv(most)):
+        raise ConnectionError("The server closed the connection.")
+    return data

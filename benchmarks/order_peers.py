@@ -14,7 +14,6 @@ PostgreSQL, and measured in turns with it; ratios are medians of the turns.
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -30,11 +29,12 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from benchmarks import command_line, load, service
-from benchmarks.orders import CLIENTS, SECONDS, TURNS, imports, psql
+from benchmarks import command_line, service
+from benchmarks.orders import SECONDS, TURNS, importing, imports
 from benchmarks.peers import python_with
-from benchmarks.seeing import PRODUCTION
+from benchmarks.postgresql import CLIENTS
 from codservice import data_folder
+from tests.harness.processes import free_port
 
 OSCAR = ("django-oscar==4.2.1", "django-oscar-api==3.3.0")
 SHARED = ("Django", "djangorestframework", "psycopg", "psycopg-binary", "dj-database-url", "redis", "granian")
@@ -45,12 +45,11 @@ Turn = Callable[[float], float]  # orders per second, over so many seconds
 def main() -> None:
     command_line(__doc__).parse_args()
     with (
-        open(os.devnull, "w") as log,
-        service.running(stderr=log, **PRODUCTION) as running,
-        idiomatic(running.environ) as drf,
-        oscar(running.environ) as shop,
+        service.running(**service.PRODUCTION) as running,
+        idiomatic(running) as drf,
+        oscar(running) as shop,
     ):
-        ours = imported(running.url, running.make_key("import"))
+        ours = imported(running.url, running.merchant("import").key)
         rates = in_turns({"ours": ours, "idiomatic DRF": drf, "oscar": shop})
     result = {
         "imports_per_second": round(statistics.median(rates["ours"])),
@@ -77,29 +76,21 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 @contextmanager
-def idiomatic(environ: dict[str, str]) -> Iterator[Turn]:
-    with served("idiomatic", environ) as (url, key):
+def idiomatic(beside: service.Installation) -> Iterator[Turn]:
+    with served("idiomatic", beside) as (url, key):
         yield imported(url, key)
 
 
 def imported(url: str, key: str) -> Turn:
-    """The import by `CLIENTS` clients; each order is to be answered with 201."""
-    orders = f"{url}/api/v1/orders"
-
-    def turn(seconds: float) -> float:
-        done = load.drive(orders, lambda client: imports(orders, key, client), clients=CLIENTS, seconds=seconds)
-        if set(done.statuses) != {201}:
-            raise SystemExit(f"Not every import was answered with 201: {dict(done.statuses)}")
-        return done.rate
-
-    return turn
+    turn = importing(f"{url}/api/v1/orders", key)
+    return lambda seconds: turn(seconds).rate
 
 
 @contextmanager
-def oscar(environ: dict[str, str]) -> Iterator[Turn]:
+def oscar(beside: service.Installation) -> Iterator[Turn]:
     """In an environment of its own, with our versions of what both sides use."""
     shared = (f"{name}=={version(name)}" for name in SHARED)
-    with python_with(*OSCAR, *shared) as python, served("shop", environ, python) as (url, key):
+    with python_with(*OSCAR, *shared) as python, served("shop", beside, python) as (url, key):
         yield checked_out(url, key)
 
 
@@ -156,18 +147,15 @@ def check_out(url: str, key: str, client: int, end: float) -> int:
 
 
 @contextmanager
-def served(peer: str, environ: dict[str, str], python: str = sys.executable) -> Iterator[tuple[str, str]]:
+def served(peer: str, beside: service.Installation, python: str = sys.executable) -> Iterator[tuple[str, str]]:
     """A project of `projects` on a new database beside ours: its address, and what its `fill` prints."""
-    data_dir = Path(environ["DATA_DIR"])
-    database, name = data_folder.database_url(data_dir), f"peer_{peer}"
-    port = service.free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
-    variables = environ | {
+    variables = beside.environ | {
         "DJANGO_SETTINGS_MODULE": f"{peer}.settings",
-        "PEER_DATABASE_URL": f"{database.rsplit('/', 1)[0]}/{name}",
-        "PEER_REDIS_URL": data_folder.redis_url(data_dir).replace("?db=0", "?db=9"),
+        "PEER_DATABASE_URL": beside.another_database(f"peer_{peer}"),
+        "PEER_REDIS_URL": data_folder.redis_url(beside.data_dir).replace("?db=0", "?db=9"),
     }
-    psql(database, f"CREATE DATABASE {name}")
 
     def django(*arguments: str) -> str:
         command = [python, "-W", "ignore", "-m", "django", *arguments, "-v0"]

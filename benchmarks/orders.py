@@ -3,35 +3,26 @@
     make bench-orders
 
 Everything is measured in one run on one machine: the load client, the service and its database share the
-processors. The import and pgbench take turns, so that a machine whose speed drifts does so for both; ratios are
-medians of the turns.
+processors. The import and pgbench take turns, as two services do that list few orders and many, so that a machine whose
+speed drifts does so for both; ratios are medians of the turns.
 """
 
 import itertools
 import json
-import os
 import random
-import re
 import statistics
-import subprocess
-import tempfile
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+from collections.abc import Callable, Iterator
 
 from benchmarks import command_line, load, service
-from codservice.onebox.binaries import ServerUser, find_postgres
+from benchmarks.lists import NO_INDEX
+from benchmarks.postgresql import CLIENTS, pgbench
 
-PROGRAMS = find_postgres(
-    major=None, user=ServerUser(os.getuid(), os.getgid()), copies=Path(tempfile.gettempdir())
-).folder
-CLIENTS = 8
 SECONDS = 8.0
 TURNS = 5
+SECONDS_OF_A_LIST = 3.0
 ACCOUNTS = 50
+CHUNK = 100_000
 
 # A random uuid: pgbench has no variable of that type, so the text is put together.
 ID = "(lpad(to_hex(:a::bigint), 8, '0') || '-0000-4000-8000-' || lpad(to_hex(:b::bigint), 12, '0'))::uuid"
@@ -71,33 +62,42 @@ JOIN (SELECT id, row_number() OVER (ORDER BY id) AS number FROM accounts_account
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running() as running:
-        url = service.database(running.environ)
-        result = import_against_pgbench(running, url) | list_when_it_grows(running, url)
-    print(json.dumps(result))
+        result = import_against_pgbench(running)
+    print(json.dumps(result | list_when_it_grows()))
 
 
 def import_against_pgbench(
-    running: service.Service, url: str, turns: int = TURNS, seconds: float = SECONDS, name: str = "import"
+    running: service.Service, turns: int = TURNS, seconds: float = SECONDS, name: str = "import"
 ) -> dict[str, float]:
     """By a new account of this name."""
-    key = running.make_key(name)
-    account = psql(url, f"SELECT id FROM accounts_account WHERE name = '{name}'")
-    requests = f"{running.url}/api/v1/orders"
-    load.drive(requests, lambda client: imports(requests, key, client), clients=CLIENTS, seconds=2)
-    script = PGBENCH.format(account=account).replace(":id", ID)
-    pgbench(url, script, 2)
-    rows = []
-    for turn in range(turns):
-        ours = load.drive(requests, lambda client: imports(requests, key, client), clients=CLIENTS, seconds=seconds)
-        if set(ours.statuses) != {201}:
-            raise SystemExit(f"Not every import was answered with 201: {dict(ours.statuses)}")
-        theirs = pgbench(url, script, seconds)
-        rows.append((ours.rate, theirs, ours.rate / theirs))
-        print(f"turn {turn + 1}: import {ours.rate:8.0f}/s   pgbench {theirs:8.0f}/s   ratio {ours.rate / theirs:.3f}")
+    merchant = running.merchant(name)
+    script = PGBENCH.format(account=merchant.id).replace(":id", ID)
+    rates = against_pgbench(running, importing(running.orders, merchant.key), script, turns, seconds)
     return {
-        "import_vs_pgbench": round(statistics.median(ratio for _, _, ratio in rows), 3),
-        "imports_per_second": round(statistics.median(rate for rate, _, _ in rows)),
+        "import_vs_pgbench": round(statistics.median(ours / theirs for ours, theirs in rates), 3),
+        "imports_per_second": round(statistics.median(ours for ours, _ in rates)),
     }
+
+
+def against_pgbench(
+    running: service.Service, ask: Callable[[float], load.Result], script: str, turns: int, seconds: float
+) -> list[tuple[float, float]]:
+    """How many a second we do and pgbench does, turn by turn, after one of each that does not count."""
+    ask(2)
+    pgbench(running.database, script, 2)
+    rates = []
+    for turn in range(turns):
+        ours, theirs = ask(seconds).rate, pgbench(running.database, script, seconds)
+        rates.append((ours, theirs))
+        print(f"turn {turn + 1}: service {ours:8.0f}/s   pgbench {theirs:8.0f}/s   ratio {ours / theirs:.3f}")
+    return rates
+
+
+def importing(url: str, key: str) -> Callable[[float], load.Result]:
+    """The import by `CLIENTS` clients, for so many seconds."""
+    return lambda seconds: load.drive(
+        url, lambda client: imports(url, key, client), clients=CLIENTS, seconds=seconds, expected=(201,)
+    )
 
 
 def imports(url: str, key: str, client: int) -> Iterator[bytes]:
@@ -122,49 +122,38 @@ def imports(url: str, key: str, client: int) -> Iterator[bytes]:
 
 
 def list_when_it_grows(
-    running: service.Service,
-    url: str,
-    few: int = 10_000,
-    many: int = 1_000_000,
-    seconds: float = 3,
-    accounts: int = ACCOUNTS,
+    few: int = 10_000, many: int = 1_000_000, seconds: float = SECONDS_OF_A_LIST, accounts: int = ACCOUNTS
 ) -> dict[str, float]:
-    keys = [running.make_key(f"list{number}") for number in range(accounts)]
-    lists = f"{running.url}/api/v1/orders"
-    requests = [load.request_bytes("GET", lists, key) for key in keys]
-
-    def p50() -> float:
-        psql(url, "VACUUM ANALYZE")
-        rounds = [
-            load.drive(lists, lambda client: itertools.cycle(requests), clients=1, seconds=seconds).p50
+    """The first page at so few orders and at so many, of two services side by side."""
+    with service.running() as small, service.running() as large:
+        asked = {
+            small: pages_of_all(small, few, accounts),
+            large: pages_of_all(large, many, accounts),
+        }
+        turns = [
+            [load.drive(running.orders, pages, clients=1, seconds=seconds).p50 for running, pages in asked.items()]
             for _ in range(TURNS)
         ]
-        return statistics.median(rounds)
-
-    psql(url, FILL.format(first=1, last=few, accounts=accounts))
-    small = p50()
-    for first in range(few + 1, many + 1, 99_000):
-        psql(url, FILL.format(first=first, last=min(first + 98_999, many), accounts=accounts))
-    large = p50()
-    print(f"list p50: {small * 1000:.2f} ms at {few:,} orders, {large * 1000:.2f} ms at {many:,}")
-    return {"list_1m_vs_10k": round(large / small, 3), "list_p50_ms": round(large * 1000, 2)}
+    of_few, of_many = (statistics.median(column) * 1000 for column in zip(*turns, strict=True))
+    print(f"list p50: {of_few:.2f} ms at {few:,} orders, {of_many:.2f} ms at {many:,}")
+    growth = statistics.median(many_took / few_took for few_took, many_took in turns)
+    return {"list_1m_vs_10k": round(growth, 3), "list_p50_ms": round(of_many, 2)}
 
 
-def psql(url: str, sql: str) -> str:
-    command: list[Any] = [PROGRAMS / "psql", url, "-XAtqc", sql]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+def pages_of_all(running: service.Service, orders: int, accounts: int) -> Callable[[int], Iterator[bytes]]:
+    """Write so many orders of so many accounts; requests for the first page of each account's."""
+    merchants = running.merchants(*(f"list{number}" for number in range(accounts)))
+    running.sql(NO_INDEX)
+    fill(running, orders, accounts)
+    requests = [load.request_bytes("GET", running.orders, merchant.key) for merchant in merchants]
+    return lambda client: itertools.cycle(requests)
 
 
-def pgbench(url: str, script: str, seconds: float) -> float:
-    """Transactions of this script a second, by `CLIENTS` clients."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-        file.write(script)
-        file.flush()
-        command = [str(PROGRAMS / "pgbench"), "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "1"]
-        done = subprocess.run(
-            [*command, "-T", str(int(seconds)), "-f", file.name, url], check=True, capture_output=True, text=True
-        )
-    return float(re.search(r"tps = ([0-9.]+)", done.stdout)[1])  # type: ignore[index]
+def fill(running: service.Installation, orders: int, accounts: int) -> None:
+    """So many orders of the accounts that are called `list…`."""
+    for first in range(1, orders + 1, CHUNK):
+        running.sql(FILL.format(first=first, last=min(first + CHUNK - 1, orders), accounts=accounts))
+    running.sql("VACUUM ANALYZE")
 
 
 if __name__ == "__main__":

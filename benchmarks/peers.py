@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.service import Installation
 from codservice import data_folder
 
 EACH = 3_000
@@ -43,7 +44,7 @@ CELERY = """
 """
 
 
-def celery_task_each(environ: dict[str, str], url: str) -> float:
+def celery_task_each(beside: Installation, url: str) -> float:
     """Deliveries per second of one task each, tuned: sessions and connections kept, threads, messages prefetched."""
     files = {
         "settings.py": SETTINGS.format(apps="", more=TUNED),
@@ -100,10 +101,10 @@ def celery_task_each(environ: dict[str, str], url: str) -> float:
     }
     # Tried on two cores, deliveries per second: one process of 8 threads 289, 4 processes (prefork) 288, 8 processes
     # 272, 3 x 4 threads 259, 2 x 16 threads 240, 2 x 8 threads 233, 2 processes 130.
-    return _measure(environ, url, sys.executable, files, EACH, "--pool", "threads", "-c", "8")
+    return _measure(beside, url, sys.executable, files, EACH, "--pool", "threads", "-c", "8")
 
 
-def django_webhook(environ: dict[str, str], url: str) -> float:
+def django_webhook(beside: Installation, url: str) -> float:
     """Deliveries per second of the package at its defaults: a saved model, a task, a prefork worker."""
     files = {
         "settings.py": SETTINGS.format(apps='"django_webhook",', more=TOLD),
@@ -139,7 +140,7 @@ def django_webhook(environ: dict[str, str], url: str) -> float:
         """,
     }
     with python_with(DJANGO_WEBHOOK, "celery[redis]", "psycopg[binary]", "dj-database-url") as python:
-        return _measure(environ, url, python, files, PACKAGED)
+        return _measure(beside, url, python, files, PACKAGED)
 
 
 @contextmanager
@@ -152,21 +153,15 @@ def python_with(*packages: str) -> Iterator[str]:
         yield python
 
 
-def _measure(environ: dict[str, str], url: str, python: str, files: dict[str, str], count: int, *options: str) -> float:
-    """Queue `count` deliveries, then start a worker; deliveries per second from the first one done to the last."""
-    data_dir = Path(environ["DATA_DIR"])
-    name = f"peer{time.monotonic_ns()}"
-    database = data_folder.database_url(data_dir)
-    broker = data_folder.redis_url(data_dir).replace("unix://", "redis+socket://").replace("?db=0", "?virtual_host=9")
-    variables = environ | {
-        "PEER_DATABASE_URL": database.rsplit("/", 1)[0] + "/" + name,
-        "PEER_BROKER_URL": broker,
+def _measure(beside: Installation, url: str, python: str, files: dict[str, str], count: int, *options: str) -> float:
+    """Queue `count` deliveries, then start a worker; its deliveries per second, see `_rate`."""
+    broker = data_folder.redis_url(beside.data_dir)
+    variables = beside.environ | {
+        "PEER_DATABASE_URL": beside.another_database(f"peer{time.monotonic_ns()}"),
+        "PEER_BROKER_URL": broker.replace("unix://", "redis+socket://").replace("?db=0", "?virtual_host=9"),
         "PEER_URL": url,
     }
     variables.pop("DJANGO_SETTINGS_MODULE", None)
-    from benchmarks.orders import psql
-
-    psql(database, f"CREATE DATABASE {name}")
     with tempfile.TemporaryDirectory(prefix="codservice-peer-") as folder:
         for path, text in files.items():
             (Path(folder) / path).parent.mkdir(exist_ok=True)

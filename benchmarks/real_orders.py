@@ -12,10 +12,10 @@ read back over the API and compared: lines, counts, totals to the centime.
 import csv
 import json
 import os
-import queue
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -104,24 +104,13 @@ def carts(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def send_all(shop: Shop, waiting: list[dict[str, Any]], clients: int) -> None:
-    work: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    for cart in waiting:
-        work.put(cart)
-
-    def client() -> None:
+    def client(number: int) -> None:
         with requests.Session() as session:
-            while True:
-                try:
-                    cart = work.get_nowait()
-                except queue.Empty:
-                    return
+            for cart in waiting[number::clients]:
                 shop.send(session, cart)
 
-    threads = [threading.Thread(target=client) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(client, range(clients)))
 
 
 def read_back(shop: Shop) -> tuple[int, int, Decimal]:
@@ -159,7 +148,7 @@ def main() -> None:
     options = parser.parse_args()
     waiting, lines = carts(options.file)
     with service.running() as running:
-        shop = Shop(running.url, running.make_key("retail"))
+        shop = Shop(running.url, running.merchant("retail").key)
         began = time.perf_counter()
         send_all(shop, waiting, options.clients)
         seconds = time.perf_counter() - began

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from benchmarks import command_line, load, service
-from benchmarks.deliveries import percentile
-from benchmarks.orders import imports, psql
+from benchmarks.load import percentile
+from benchmarks.orders import imports
+from tests.harness.processes import CHECKOUT
 
 DELIVERIES = 250_000
 ATTEMPTS_EACH = 4
@@ -76,19 +75,18 @@ ON CONFLICT (name) DO UPDATE SET done_at = now(), taken_until = now()
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running(LOG_LEVEL="WARNING") as running:
-        url = service.database(running.environ)
-        key = running.make_key("import")
-        psql(url, ROUND_IS_OVER)
-        psql(url, "BEGIN;" + FILL + "COMMIT;")
-        psql(url, "VACUUM ANALYZE")
-        psql(url, f"ALTER SYSTEM SET log_min_duration_statement = {LOGGED_MS}")
-        psql(url, "SELECT pg_reload_conf()")
-        log = Path(running.environ["DATA_DIR"], "postgres.log")
+        key = running.merchant("import").key
+        running.sql(ROUND_IS_OVER)
+        running.sql("BEGIN;" + FILL + "COMMIT;")
+        running.sql("VACUUM ANALYZE")
+        running.sql(f"ALTER SYSTEM SET log_min_duration_statement = {LOGGED_MS}")
+        running.sql("SELECT pg_reload_conf()")
+        log = running.data_dir / "postgres.log"
         logged = log.stat().st_size
         drive(running, key, 3.0)
         turns, pruned = with_and_without_prune(running, key)
         longest = longest_statement(log, logged)
-        deletion = delete_webhook(running, key, url)
+        deletion = delete_webhook(running, key)
     if (pruned["attempts"], pruned["customers"]) != (DELIVERIES * ATTEMPTS_EACH, CUSTOMERS):
         raise SystemExit(f"Not all was pruned: {pruned}")
     result: dict[str, Any] = {"longest_statement_ms": longest}
@@ -103,11 +101,8 @@ def main() -> None:
 
 
 def drive(running: service.Service, key: str, seconds: float) -> load.Result:
-    url = f"{running.url}/api/v1/orders"
-    result = load.drive(url, lambda client: mixed(url, key, client), clients=CLIENTS, seconds=seconds)
-    if set(result.statuses) - {200, 201}:
-        raise SystemExit(f"Not every request was answered well: {dict(result.statuses)}")
-    return result
+    url = running.orders
+    return load.drive(url, lambda client: mixed(url, key, client), clients=CLIENTS, seconds=seconds)
 
 
 def mixed(url: str, key: str, client: int) -> Iterator[bytes]:
@@ -123,7 +118,7 @@ def with_and_without_prune(
     turns: list[tuple[load.Result, load.Result]] = []
     pruning = subprocess.Popen(
         [sys.executable, "manage.py", "prune", "--json"],
-        cwd=service.CHECKOUT,
+        cwd=CHECKOUT,
         env=running.environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -148,7 +143,7 @@ def with_and_without_prune(
     return turns, json.loads(shown)
 
 
-def delete_webhook(running: service.Service, key: str, url: str) -> dict[str, float]:
+def delete_webhook(running: service.Service, key: str) -> dict[str, float]:
     """How long a merchant waits for the deletion of a webhook with PENDING deliveries, and until all are dropped."""
     pending = f"""
         WITH webhook AS (
@@ -162,15 +157,13 @@ def delete_webhook(running: service.Service, key: str, url: str) -> dict[str, fl
             next_attempt_at, created_at)
         SELECT gen_random_uuid(), account_id, webhook.id, event.id, 'pending', 0, 3, now() + interval '1 hour', now()
         FROM webhook, event RETURNING webhook_id"""
-    webhook = psql(url, pending).splitlines()[0]
+    webhook = running.sql(pending).splitlines()[0]
     began = time.perf_counter()
-    answer = requests.delete(
-        f"{running.url}/api/v1/webhooks/{webhook}", headers={"Authorization": f"Bearer {key}"}, timeout=60
-    )
+    answer = running.session(key).delete(f"{running.api}/webhooks/{webhook}", timeout=60)
     answered = time.perf_counter() - began
     if answer.status_code != 204:
         raise SystemExit(f"The webhook was not deleted: {answer.status_code} {answer.text}")
-    while psql(url, "SELECT 1 FROM webhooks_delivery WHERE status = 'pending' LIMIT 1"):
+    while running.sql("SELECT 1 FROM webhooks_delivery WHERE status = 'pending' LIMIT 1"):
         time.sleep(0.5)
     return {"delete_seconds": round(answered, 2), "dropped_after_seconds": round(time.perf_counter() - began)}
 

@@ -15,29 +15,27 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import requests
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 from benchmarks import command_line, service
+from benchmarks.load import percentile
 from benchmarks.orders import FILL as ORDERS
-from benchmarks.orders import imports, psql
+from benchmarks.orders import imports
+from tests.harness.processes import CHECKOUT
 
 REQUESTS = 2000
 MILLION = 1_000_000
+ACCOUNTS = 50
 WEBHOOKS = 1000
 DUE = 200_000
 SCRAPES = 50
 
-# JSON lines, as in production.
-PRODUCTION = {
-    "SECRET_KEY": "".join(map(chr, range(48, 110))),
-    "ENCRYPTION_KEYS": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
-    "HTTPS": "false",
-}
 WEBHOOK = """
 INSERT INTO webhooks_webhook (id, account_id, url, events, is_active, secret, secret_hint, is_failing, created_at)
 SELECT gen_random_uuid(), (SELECT id FROM accounts_account LIMIT 1), 'https://receiver.example/' || n,
@@ -74,13 +72,11 @@ def main() -> None:
 
 def cost_of_seeing() -> dict[str, float]:
     """The requests in a process of their own, with JSON lines on a stderr that leads nowhere."""
-    with service.storage() as environ:
+    with service.storage() as storage, tempfile.TemporaryDirectory() as folder:
+        environ = storage.environ | service.PRODUCTION | {"PROMETHEUS_MULTIPROC_DIR": folder}
         command = [sys.executable, "-m", "benchmarks.seeing", "requests"]
-        with tempfile.TemporaryDirectory() as folder:
-            environ |= PRODUCTION | {"PROMETHEUS_MULTIPROC_DIR": folder}
-            done = subprocess.run(command, cwd=service.CHECKOUT, env=environ, check=True, stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, text=True)  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
+        done = subprocess.check_output(command, cwd=CHECKOUT, env=environ, stderr=subprocess.DEVNULL, text=True)
+    return json.loads(done.splitlines()[-1])
 
 
 def requests_by_turns() -> dict[str, float]:
@@ -97,7 +93,8 @@ def requests_by_turns() -> dict[str, float]:
     key = ApiKey.issue(account, name="bench")[1]
     count, lines = middleware.metrics.count_request, logging.getLogger("codservice.access")
     result: dict[str, float] = {}
-    for name, body in (("import", next(_bodies())), ("list", b"")):
+    statuses: list[str] = []
+    for name, body, expected in (("import", next(_bodies()), "201"), ("list", b"", "200")):
         took: dict[str, list[float]] = {"line": [], "counters": [], "neither": []}
         for number in range(3 * REQUESTS):
             turn = ("line", "counters", "neither")[number % 3]
@@ -105,8 +102,10 @@ def requests_by_turns() -> dict[str, float]:
             middleware.metrics.count_request = count if turn == "counters" else lambda *_: None  # type: ignore[assignment]
             environ = _environ(key, body)
             started = time.process_time()
-            list(application(environ, lambda *_: None))
+            list(application(environ, lambda status, *_: statuses.append(status)))
             took[turn].append(time.process_time() - started)
+        assert {status[:3] for status in statuses} == {expected}, set(statuses)
+        statuses.clear()
         base = statistics.median(took["neither"])
         for turn in ("line", "counters"):
             result[f"{name}_with_{turn}"] = round(statistics.median(took[turn]) / base, 3)
@@ -135,85 +134,47 @@ def _environ(key: str, body: bytes) -> dict[str, object]:
 
 
 def metrics_over_a_million() -> dict[str, float]:
-    with service.storage() as environ:
-        url = service.database(environ)
-        _fill(environ, url)
-        with _web(environ) as address:
+    with service.storage() as storage:
+        _fill(storage)
+        with _web(storage) as address, requests.Session() as session:
             for path in ("/api/v1/orders", "/healthz", "/nowhere", "/account/", "/console/", "/api/schema"):
-                _get(address + path)
+                session.get(address + path, timeout=10)
             for statement in ("VACUUM ANALYZE", "CHECKPOINT"):
-                psql(url, statement)
-            _manage(environ, "shell", "-v0", "-c", "from orders.metrics import count_pending; count_pending()")
-            took = sorted(_timed(address + "/metrics") for _ in range(SCRAPES))
-        figures = dict(re.findall(r"^(codservice_\w+(?:\{[^}]+\})?) (\S+)$", _last, re.M))
+                storage.sql(statement)
+            storage.shell("from orders.metrics import count_pending; count_pending()")
+            took = []
+            for _ in range(SCRAPES):
+                began = time.perf_counter()
+                answer = session.get(f"{address}/metrics", timeout=10)
+                took.append((time.perf_counter() - began) * 1000)
+                answer.raise_for_status()
+        figures = dict(re.findall(r"^(codservice_\w+(?:\{[^}]+\})?) (\S+)$", answer.text, re.M))
     for name in (
         "codservice_deliveries_due",
         "codservice_oldest_due_seconds",
         'codservice_orders_pending{age="over_24h"}',
     ):
         print(name, figures[name])
-    print(f"/metrics: {took[SCRAPES // 2] * 1000:.1f} ms, at most {took[-1] * 1000:.1f} ms")
-    return {"metrics_p50_ms": round(took[SCRAPES // 2] * 1000, 1), "metrics_max_ms": round(took[-1] * 1000, 1)}
+    return {"metrics_p50_ms": round(percentile(took, 0.5), 1), "metrics_max_ms": round(max(took), 1)}
 
 
-def _fill(environ: dict[str, str], url: str) -> None:
-    code = (
-        "from codservice.accounts.models import Account, User\n"
-        "for n in range(50): Account.objects.create(name=f'list{n}', holder=User.objects.create(username=f'list{n}'))"
-    )
-    _manage(environ, "shell", "-v0", "-c", code)
+def _fill(storage: service.Installation) -> None:
+    storage.merchants(*(f"list{number}" for number in range(ACCOUNTS)))
     step = MILLION // 10
     # A fifth of the orders is pending.
     orders = ORDERS.replace("'canceled', 'delivered'", "'canceled', 'delivered', 'shipped'").replace("n % 4", "n % 5")
-    psql(url, WEBHOOK.format(webhooks=WEBHOOKS))
+    storage.sql(WEBHOOK.format(webhooks=WEBHOOKS))
     for first in range(1, MILLION, step):
-        psql(url, orders.format(first=first, last=first + step - 1, accounts=50))
-        psql(url, DELIVERIES.format(first=first, last=first + step - 1, webhooks=WEBHOOKS, due=DUE))
+        storage.sql(orders.format(first=first, last=first + step - 1, accounts=ACCOUNTS))
+        storage.sql(DELIVERIES.format(first=first, last=first + step - 1, webhooks=WEBHOOKS, due=DUE))
 
 
 @contextmanager
-def _web(environ: dict[str, str]) -> Iterator[str]:
+def _web(storage: service.Installation) -> Iterator[str]:
     """Web processes without a worker, which would send what is due."""
-    port = service.free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "codservice.run.web"],
-        cwd=service.CHECKOUT, env=environ | {"PORT": str(port), "LOG_LEVEL": "ERROR"},
-    )  # fmt: skip
-    try:
-        address = f"http://127.0.0.1:{port}"
-        while _get(f"{address}/healthz") != 200:
-            time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-_last = ""
-
-
-def _get(url: str) -> int:
-    global _last
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            _last = answer.read().decode()
-            return answer.status
-    except urllib.error.HTTPError as error:
-        return error.code
-    except OSError:
-        return 0
-
-
-def _timed(url: str) -> float:
-    started = time.perf_counter()
-    if _get(url) != 200:
-        raise SystemExit(f"{url} was not answered.")
-    return time.perf_counter() - started
-
-
-def _manage(environ: dict[str, str], *arguments: str) -> None:
-    subprocess.run([sys.executable, "manage.py", *arguments], cwd=service.CHECKOUT, env=environ, check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
+    web = service.Service(storage.data_dir, LOG_LEVEL="ERROR")
+    with web.started(sys.executable, "-m", "codservice.run.web"):
+        yield web.url
 
 
 if __name__ == "__main__":

@@ -30,22 +30,18 @@ from typing import Any
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 from benchmarks import command_line, load, service
-from benchmarks.orders import FILL, imports, psql
-from benchmarks.seeing import PRODUCTION
+from benchmarks.calls import CATALOG
+from benchmarks.orders import fill, imports
+from benchmarks.postgresql import CLIENTS
+from benchmarks.processes import family, memory_mb, worked
+from tests.harness.processes import CHECKOUT, free_port
 
 TURNS = 5
 SECONDS = 3.0
-CLIENTS = 8
 SLOW_BODIES = 3000
-TICKS = os.sysconf("SC_CLK_TCK")
 READERS = (1, 2, 4, 8, 40)
 PRODUCTS = 100_000
 
-CATALOG = """
-INSERT INTO inventory_product (id, account_id, name, sku, stock_quantity, price, is_active, created_at, updated_at)
-SELECT gen_random_uuid(), (SELECT id FROM accounts_account WHERE name = 'list1'), 'Product number ' || n,
-    'SKU-' || lpad(n::text, 8, '0'), 5, 1200, true, now(), now() FROM generate_series(1, {count}) AS n
-"""
 NGINX = """
 user root; daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_rlimit_nofile 20000;
 events {{ worker_connections 8192; }}
@@ -153,12 +149,16 @@ class Server:
 
     def __init__(self, name: str, environ: dict[str, str]) -> None:
         self.name = name
-        self.port = service.free_port()
+        self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="codservice-servers-"))
         for file, text in (("nginx.conf", NGINX), ("Caddyfile", CADDY)):
             (self.folder / file).write_text(text.format(folder=self.folder, port=self.port))
         (self.folder / "counters").mkdir()
-        own = environ | PRODUCTION | {"PORT": str(self.port), "PROMETHEUS_MULTIPROC_DIR": str(self.folder / "counters")}
+        own = (
+            environ
+            | service.PRODUCTION
+            | {"PORT": str(self.port), "PROMETHEUS_MULTIPROC_DIR": str(self.folder / "counters")}
+        )
         if name != "ours":
             own["PYTHONPATH"] = os.environ.get("SITE", "")
         self.log = self.folder / "log"
@@ -167,9 +167,7 @@ class Server:
             words = command.split() if command.startswith("/") else [sys.executable, "-m", *command.split()]
             with self.log.open("ab") as log:
                 self.processes.append(
-                    subprocess.Popen(
-                        words, cwd=service.CHECKOUT, env=own, stdout=log, stderr=log, start_new_session=True
-                    )
+                    subprocess.Popen(words, cwd=CHECKOUT, env=own, stdout=log, stderr=log, start_new_session=True)
                 )
         self.url = f"http://127.0.0.1:{self.port}"
         deadline = time.monotonic() + 60
@@ -201,34 +199,27 @@ class Server:
 
     def megabytes(self) -> float:
         """Memory of all its processes; what they share counts once."""
-        lines = [line for text in self._read("smaps_rollup") for line in text.splitlines()]
-        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+        return memory_mb(family(*self._pids))
 
     def processor_seconds(self) -> float:
         """What all its processes have used."""
-        return sum(sum(map(int, text.rpartition(")")[2].split()[11:13])) for text in self._read("stat")) / TICKS
+        return worked(*self._pids).total()
 
-    def _read(self, file: str) -> Iterator[str]:
-        groups = {process.pid for process in self.processes}
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if os.getpgid(int(folder.name)) in groups:
-                    yield (folder / file).read_text()
+    @property
+    def _pids(self) -> list[int]:
+        return [process.pid for process in self.processes]
 
 
 def main(names: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    with service.storage() as environ:
-        database = service.database(environ)
-        maker = service.Service(Path(environ["DATA_DIR"]), 0)
-        keys = {name: maker.make_key(name) for name in ("import", "list1")}
-        psql(database, FILL.format(first=1, last=500, accounts=1))
-        psql(database, CATALOG.format(count=PRODUCTS))
-        psql(database, "VACUUM ANALYZE")
-        environ = maker.environ | environ
+    with service.storage() as storage:
+        importing, listing = storage.merchants("import", "list")
+        keys = {"import": importing.key, "list": listing.key}
+        storage.sql(CATALOG.format(account=listing.id, count=PRODUCTS))
+        fill(storage, 500, accounts=1)
         running: list[Server] = []
         try:
-            running += (Server(name, environ) for name in names)
+            running += (Server(name, storage.environ) for name in names)
             figures: dict[str, dict[str, object]] = {server.name: {} for server in running}
             rates(running, keys, figures)
             for server in running:
@@ -247,7 +238,7 @@ def rates(running: list[Server], keys: dict[str, str], figures: dict[str, dict[s
     for turn in range(-1, TURNS):
         for server in running if turn % 2 else reversed(running):
             orders, seconds = f"{server.url}/api/v1/orders", SECONDS if turn >= 0 else 1.5
-            request = load.request_bytes("GET", orders, keys["list1"])
+            request = load.request_bytes("GET", orders, keys["list"])
             kinds = (
                 (201, lambda client, orders=orders: imports(orders, keys["import"], client)),
                 (200, lambda client, request=request: itertools.repeat(request)),
@@ -255,9 +246,10 @@ def rates(running: list[Server], keys: dict[str, str], figures: dict[str, dict[s
             got: list[float] = []
             for status, requests in kinds:
                 used = server.processor_seconds()
-                result = load.drive(orders, requests, clients=CLIENTS, seconds=seconds)
-                if set(result.statuses) != {status}:
-                    raise SystemExit(f"{server.name}: {dict(result.statuses)}\n{server.log.read_text()[-4000:]}")
+                try:
+                    result = load.drive(orders, requests, clients=CLIENTS, seconds=seconds, expected=(status,))
+                except (SystemExit, OSError) as error:
+                    raise SystemExit(f"{server.name}: {error}\n{server.log.read_text()[-4000:]}") from error
                 got += [result.rate, 1000 * (server.processor_seconds() - used) / len(result.latencies)]
             if turn >= 0:
                 turns[server.name].append(tuple(got))
@@ -293,7 +285,7 @@ def connections(server: Server, count: int, sent: bytes, *, room: int | None = N
 def slow_bodies(server: Server, keys: dict[str, str], figures: dict[str, object]) -> None:
     orders = f"{server.url}/api/v1/orders"
     head = load.request_bytes("POST", orders, keys["import"], b"x" * 90_000)[:-90_000] + b"{"
-    request = load.request_bytes("GET", orders, keys["list1"])
+    request = load.request_bytes("GET", orders, keys["list"])
     latencies: list[float] = []
     try:
         with connections(server, SLOW_BODIES, head):
@@ -307,11 +299,7 @@ def slow_bodies(server: Server, keys: dict[str, str], figures: dict[str, object]
                 latencies.append(seconds)
             else:
                 got = load.drive(orders, lambda client: itertools.repeat(request), clients=2, seconds=SECONDS)
-                latencies = sorted(got.latencies)
-                figures |= {
-                    "bodies_p50_ms": round(got.p50 * 1000, 1),
-                    "bodies_p99_ms": round(latencies[len(latencies) * 99 // 100] * 1000, 1),
-                }
+                figures |= {"bodies_p50_ms": round(got.p50 * 1000, 1), "bodies_p99_ms": round(got.p99 * 1000, 1)}
             figures["bodies_mb"] = round(memory)
     except OSError as error:
         figures["bodies"] = str(error)
@@ -322,7 +310,7 @@ def slow_bodies(server: Server, keys: dict[str, str], figures: dict[str, object]
 
 
 def slow_readers(server: Server, keys: dict[str, str], figures: dict[str, object]) -> None:
-    request = load.request_bytes("GET", f"{server.url}/api/v1/inventory", keys["list1"])
+    request = load.request_bytes("GET", f"{server.url}/api/v1/inventory", keys["list"])
     figures["readers_stop_it"] = None
     for count in READERS:
         with connections(server, count, request, room=4096):

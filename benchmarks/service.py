@@ -1,6 +1,5 @@
-"""The whole service as `make run` starts it, on a data folder and a port of its own, for as long as it is measured."""
+"""The service, or PostgreSQL and Valkey alone, over a data folder of their own for as long as something is measured."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -10,45 +9,91 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 import django
 import requests
 
+from benchmarks.postgresql import psql
 from codservice import data_folder
 from codservice.onebox.postgres import postgres
 from codservice.onebox.process import becomes_ready, spawn
 from codservice.onebox.valkey import valkey
 from codservice.secret_file import secrets
-from tests.harness.processes import free_port
+from tests.harness.processes import CHECKOUT, free_port
 
 OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ENCRYPTION_KEYS", "DATA_DIR", "PORT")
 START_SECONDS = 120.0
-CHECKOUT = Path(__file__).resolve().parent.parent
+
+# Settings of production: lines of log are JSON.
+PRODUCTION = {
+    "SECRET_KEY": "".join(map(chr, range(48, 110))),
+    "ENCRYPTION_KEYS": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+    "HTTPS": "false",
+}
+ACCOUNTS = """
+from codservice.accounts.models import Account, ApiKey, User
+for name in {names}:
+    holder = User.objects.create(username=f"{{name}}@example.dz", email=f"{{name}}@example.dz")
+    account = Account.objects.create(name=name, holder=holder, rate_limit=100_000_000)
+    print(account.id, ApiKey.issue(account, name=name)[1])
+"""
 
 
-class Service:
-    """A running service: its address, its environment, its database."""
+class Merchant(NamedTuple):
+    """An account, whose limit is lifted, by its id, and a key of it."""
 
-    def __init__(self, data_dir: Path, port: int) -> None:
+    id: str
+    key: str
+
+
+class Installation:
+    """A data folder: the environment that leads there, and what can be done with its database."""
+
+    def __init__(self, data_dir: Path, **settings: str) -> None:
+        self.data_dir = data_dir
+        self.environ = {name: value for name, value in os.environ.items() if name not in OWN} | settings
+        self.environ |= {"DATA_DIR": str(data_dir)}
+        self.database = data_folder.database_url(data_dir)
+
+    def sql(self, statement: str) -> str:
+        return psql(self.database, statement)
+
+    def another_database(self, name: str) -> str:
+        """The address of a new one in the same PostgreSQL."""
+        self.sql(f"CREATE DATABASE {name}")
+        return f"{self.database.rpartition('/')[0]}/{name}"
+
+    def python(self, *arguments: str) -> str:
+        """What it prints on stdout."""
+        command = [sys.executable, "-W", "ignore", *arguments]
+        done = subprocess.run(command, cwd=CHECKOUT, env=self.environ, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(arguments[:2])} failed:\n{done.stderr[-2000:]}")
+        return done.stdout.strip()
+
+    def shell(self, code: str) -> str:
+        """What this code prints, with Django set up."""
+        return self.python("manage.py", "shell", "-v0", "--no-imports", "-c", code)
+
+    def merchants(self, *names: str) -> list[Merchant]:
+        return [Merchant(*line.split()) for line in self.shell(ACCOUNTS.format(names=names)).splitlines()]
+
+    def merchant(self, name: str) -> Merchant:
+        return self.merchants(name)[0]
+
+
+class Service(Installation):
+    """A running service."""
+
+    def __init__(self, data_dir: Path, **settings: str) -> None:
+        port = free_port()
+        super().__init__(data_dir, PORT=str(port), **settings)
         self.url = f"http://127.0.0.1:{port}"
-        self.environ = {name: value for name, value in os.environ.items() if name not in OWN}
-        self.environ |= {"DATA_DIR": str(data_dir), "PORT": str(port)}
-
-    def manage(self, *arguments: str) -> str:
-        """What a management command prints on stdout."""
-        command = [sys.executable, "manage.py", *arguments]
-        return subprocess.run(
-            command, cwd=CHECKOUT, env=self.environ, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    def make_key(self, name: str) -> str:
-        """An API key of a new account whose limit is lifted."""
-        email = f"{name}@example.dz"
-        self.manage("create_account", name, "--email", email, "--rate-limit", "1000000")
-        return self.manage("create_api_key", "--account", email)
+        self.api = f"{self.url}/api/v1"
+        self.orders = f"{self.api}/orders"
 
     def session(self, key: str) -> requests.Session:
         """A merchant's client, whose connection is kept."""
@@ -62,85 +107,64 @@ class Service:
         except OSError:
             return False
 
+    @contextmanager
+    def started(self, *command: str, folder: Path = CHECKOUT) -> Iterator[None]:
+        """This command, from when the service is ready on; what it logs goes where nobody has to read it."""
+        with tempfile.TemporaryFile("w+") as said:
+            process = subprocess.Popen(command, cwd=folder, env=self.environ, stdout=said, stderr=said)
+            try:
+                deadline = time.monotonic() + START_SECONDS
+                while not self.is_ready():
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        said.seek(0)
+                        raise SystemExit(f"The service did not start:\n{said.read()[-2000:]}")
+                    time.sleep(0.02)
+                yield
+            finally:
+                process.terminate()
+                process.wait(60)
+
 
 @contextmanager
-def storage() -> Iterator[dict[str, str]]:
-    """PostgreSQL and Valkey as `make run` starts them, with all migrations; the environment that leads to them."""
+def data_folder_of_its_own() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="codservice-bench-"))
-    layout = data_folder.Layout(folder)
-    environ = {name: value for name, value in os.environ.items() if name not in OWN} | {"DATA_DIR": str(folder)}
-    secrets(folder)
-    children = []
     try:
+        yield folder
+    finally:
+        shutil.rmtree(data_folder.Layout(folder).runtime, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def storage() -> Iterator[Installation]:
+    """PostgreSQL and Valkey as `make run` starts them, with all migrations."""
+    with data_folder_of_its_own() as folder, ExitStack() as stack:
+        secrets(folder)
+        layout = data_folder.Layout(folder)
         for process in (postgres(layout), valkey(layout)):
-            children.append(spawn(process))
-            if not becomes_ready(process, children[-1], seconds=START_SECONDS):
+            child = spawn(process)
+            stack.callback(child.wait)
+            stack.callback(child.send_signal, signal.SIGINT)
+            if not becomes_ready(process, child, seconds=START_SECONDS):
                 raise SystemExit(f"The {process.name} did not start.")
-        subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=CHECKOUT, env=environ, check=True)
-        yield environ
-    finally:
-        for child in reversed(children):
-            child.send_signal(signal.SIGINT)
-            child.wait()
-        shutil.rmtree(layout.runtime, ignore_errors=True)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def database(environ: dict[str, str]) -> str:
-    """The address of the PostgreSQL that this environment leads to."""
-    return data_folder.database_url(Path(environ["DATA_DIR"]))
+        installation = Installation(folder)
+        installation.python("manage.py", "migrate", "-v0")
+        yield installation
 
 
 @contextmanager
-def with_django(**settings: str) -> Iterator[str]:
-    """`storage`, with Django set up over it in this process; the database's address."""
-    with storage() as environ:
-        os.environ.update(environ, DJANGO_SETTINGS_MODULE="codservice.settings", **settings)
+def with_django(**settings: str) -> Iterator[Installation]:
+    """`storage`, with Django set up over it in this process."""
+    with storage() as installation:
+        os.environ.update(installation.environ, DJANGO_SETTINGS_MODULE="codservice.settings", **settings)
         django.setup()
-        yield database(environ)
-
-
-def pids(names: str = "") -> list[int]:
-    """This process and all below it, those whose names begin so."""
-    family, found = [os.getpid()], []
-    for pid in family:
-        with contextlib.suppress(OSError):
-            family += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-            if Path(f"/proc/{pid}/comm").read_text().startswith(names):
-                found.append(pid)
-    return found
-
-
-def memory_mb(names: str = "") -> float:
-    """What the processes below this one hold whose names begin so; what they share is counted once."""
-    kilobytes = 0
-    for pid in set(pids(names)) - {os.getpid()}:
-        with contextlib.suppress(OSError):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            kilobytes += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-    return kilobytes / 1024
+        yield installation
 
 
 @contextmanager
-def running(stderr: IO[str] | None = None, **settings: str) -> Iterator[Service]:
-    folder = Path(tempfile.mkdtemp(prefix="codservice-bench-"))
-    service = Service(folder, free_port())
-    service.environ |= settings
-    process = subprocess.Popen(
-        [sys.executable, "-m", "codservice.onebox"],
-        cwd=CHECKOUT,
-        env=service.environ,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-    )
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not service.is_ready():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit("The service did not start.")
-            time.sleep(0.1)
-        yield service
-    finally:
-        process.terminate()
-        process.wait(60)
-        shutil.rmtree(folder, ignore_errors=True)
+def running(**settings: str) -> Iterator[Service]:
+    """The whole service as `make run` starts it."""
+    with data_folder_of_its_own() as folder:
+        service = Service(folder, **settings)
+        with service.started(sys.executable, "-m", "codservice.onebox"):
+            yield service

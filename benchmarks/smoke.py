@@ -21,14 +21,11 @@ TURNS = (2, 4)  # of the first look, and of the second
 def main() -> int:
     command_line(__doc__).parse_args()
     with service.running() as running:
-        url = service.database(running.environ)
-        result = look(
-            lambda turns: orders.import_against_pgbench(running, url, turns, seconds=3, name=f"import{turns}")
-        )
+        result = look(lambda turns: orders.import_against_pgbench(running, turns, seconds=3, name=f"import{turns}"))
     result |= look(list_when_it_grows)
-    with service.storage() as environ, deliveries.receiver() as fast:
-        bench = deliveries.Bench(environ)
-        webhooks = [bench.webhook(f"{fast}/{number}") for number in range(deliveries.HEALTHY_WEBHOOKS)]
+    with service.storage() as storage, deliveries.receiver() as fast:
+        bench = deliveries.Bench(storage.data_dir)
+        webhooks = bench.webhooks(fast, deliveries.HEALTHY_WEBHOOKS)
         result |= look(lambda turns: deliveries.against_bare_client(bench, webhooks, fast, 10_000, turns))
     wrong = slower(result)
     for name in wrong:
@@ -38,10 +35,7 @@ def main() -> int:
 
 
 def list_when_it_grows(turns: int) -> dict[str, float]:
-    with service.running() as running:
-        url = service.database(running.environ)
-        seconds = turns * 0.3
-        grown = orders.list_when_it_grows(running, url, few=1_000, many=100_000, seconds=seconds, accounts=4)
+    grown = orders.list_when_it_grows(few=1_000, many=100_000, seconds=turns * 0.3, accounts=4)
     return {"list_100k_vs_1k": grown["list_1m_vs_10k"]}
 
 

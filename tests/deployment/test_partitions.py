@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from benchmarks.orders import PROGRAMS
+from benchmarks.postgresql import PROGRAMS
 from codservice import data_folder
 from codservice.data_folder import Layout
 from tests.harness.processes import CHECKOUT
