@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.postgresql import psql
 from benchmarks.service import Installation
 from codservice import data_folder
 
@@ -91,17 +92,11 @@ def celery_task_each(beside: Installation, url: str) -> float:
                 for row in rows:
                     deliver.apply_async((row.id,), producer=producer)
         """,
-        "left.py": """
-            import django
-            import peer
-            django.setup()
-            from shop.models import Delivery
-            print(Delivery.objects.filter(status="pending").count())
-        """,
     }
     # Tried on two cores, deliveries per second: one process of 8 threads 289, 4 processes (prefork) 288, 8 processes
     # 272, 3 x 4 threads 259, 2 x 16 threads 240, 2 x 8 threads 233, 2 processes 130.
-    return _measure(beside, url, sys.executable, files, EACH, "--pool", "threads", "-c", "8")
+    left = "SELECT count(*) FROM shop_delivery WHERE status = 'pending'"
+    return _measure(beside, url, sys.executable, files, left, EACH, "--pool", "threads", "-c", "8")
 
 
 def django_webhook(beside: Installation, url: str) -> float:
@@ -130,17 +125,10 @@ def django_webhook(beside: Installation, url: str) -> float:
             for _ in range(int(sys.argv[1])):
                 Order.objects.create(text="x" * 250)
         """,
-        "left.py": """
-            import django
-            import peer
-            django.setup()
-            from django_webhook.models import WebhookEvent
-            from shop.models import Order
-            print(Order.objects.count() - WebhookEvent.objects.filter(status="SUCCESS").count())
-        """,
     }
+    done = "SELECT count(*) FROM django_webhook_webhookevent WHERE status = 'SUCCESS'"
     with python_with(DJANGO_WEBHOOK, "celery[redis]", "psycopg[binary]", "dj-database-url") as python:
-        return _measure(beside, url, python, files, PACKAGED)
+        return _measure(beside, url, python, files, f"SELECT {PACKAGED} - ({done})", PACKAGED)
 
 
 @contextmanager
@@ -153,11 +141,14 @@ def python_with(*packages: str) -> Iterator[str]:
         yield python
 
 
-def _measure(beside: Installation, url: str, python: str, files: dict[str, str], count: int, *options: str) -> float:
-    """Queue `count` deliveries, then start a worker; its deliveries per second, see `_rate`."""
+def _measure(
+    beside: Installation, url: str, python: str, files: dict[str, str], left: str, count: int, *options: str
+) -> float:
+    """Queue `count` deliveries, then start a worker; its deliveries per second, see `_rate`. `left` counts, in SQL."""
+    database = beside.another_database(f"peer{time.monotonic_ns()}")
     broker = data_folder.redis_url(beside.data_dir)
     variables = beside.environ | {
-        "PEER_DATABASE_URL": beside.another_database(f"peer{time.monotonic_ns()}"),
+        "PEER_DATABASE_URL": database,
         "PEER_BROKER_URL": broker.replace("unix://", "redis+socket://").replace("?db=0", "?virtual_host=9"),
         "PEER_URL": url,
     }
@@ -167,12 +158,7 @@ def _measure(beside: Installation, url: str, python: str, files: dict[str, str],
             (Path(folder) / path).parent.mkdir(exist_ok=True)
             (Path(folder) / path).write_text(textwrap.dedent(text))
 
-        def run(*arguments: str) -> str:
-            return subprocess.run(
-                [python, *arguments], cwd=folder, env=variables, check=True, capture_output=True, text=True
-            ).stdout
-
-        run("fill.py", str(count))
+        subprocess.run([python, "fill.py", str(count)], cwd=folder, env=variables, check=True)
         worker = subprocess.Popen(
             [python, "-m", "celery", "-q", "-A", "peer", "worker", "--loglevel", "ERROR", *options],
             cwd=folder,
@@ -181,7 +167,7 @@ def _measure(beside: Installation, url: str, python: str, files: dict[str, str],
             stderr=subprocess.DEVNULL,
         )
         try:
-            return _rate(lambda: int(run("left.py")), count)
+            return _rate(lambda: int(psql(database, left)), count)
         finally:
             worker.terminate()
             worker.wait()
