@@ -5,11 +5,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection, connections, transaction
 from django.db.backends.base import base
 from psycopg.pq import Format
 
 from codservice.days import ALGIERS
+from codservice.postgresql import is_away
 
 SOME = datetime(2026, 3, 1, 23, 30, 5, 7, tzinfo=ALGIERS)
 
@@ -25,6 +26,15 @@ def test_times_are_read_in_utc_by_what_psycopg_has_for_them(cursor: Any) -> None
     times = psycopg.postgres.types["timestamptz"].oid
     reader = psycopg.adapters.get_loader(times, Format.TEXT)
     assert connection.connection.adapters.get_loader(times, Format.TEXT) is reader
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("state", "expected"), [("57P03", True), ("53100", True), ("08P01", True), ("55P03", False)])
+def test_by_its_code_an_error_says_whether_the_database_is_away(state: str, expected: bool) -> None:
+    """08P01 is PgBouncer's, which says `server login has been failing`; 55P03 a lock that was not had in time."""
+    with pytest.raises(OperationalError) as raised, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"DO $$ BEGIN RAISE 'no' USING ERRCODE = '{state}'; END $$")
+    assert is_away(raised.value) is expected
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,8 +5,8 @@ from django.db import InterfaceError, OperationalError, connection
 
 OLDEST_POSTGRES = 15
 # What one says that is away, where it says something: it stops (57P01, 57P02) or starts (57P03), is a standby (25006),
-# or its disk is full (53100).
-_AWAY = {"57P01", "57P02", "57P03", "25006", "53100"}
+# its disk is full (53100), or it is PgBouncer that cannot reach it (08P01).
+_AWAY = {"57P01", "57P02", "57P03", "25006", "53100", "08P01"}
 _UNDEFINED = {"42P01", "42703", "42883"}  # a table, a column, a function
 
 

@@ -19,8 +19,12 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 1000  # with the usual 5 it loses connections of a worker that sends what has waited for it
+
+
 folder = Path(__file__).parent
-server = http.server.ThreadingHTTPServer(("0.0.0.0", 8443), Receiver)
+server = Server(("0.0.0.0", 8443), Receiver)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(folder / "receiver.pem")
 server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
