@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the files of ./secrets that compose.yaml names, those that are missing; keep a copy with your backups. Without
+# Makes those files of ./secrets that compose.yaml names and that are missing; keep a copy with your backups. Without
 # encryption_keys the webhooks' signing secrets cannot be read. The folder ./authorities is for WEBHOOK_CA_FILE.
 set -eu
 command -v openssl > /dev/null || { echo 'openssl is missing, which makes them; install it.' >&2; exit 1; }

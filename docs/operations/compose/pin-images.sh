@@ -1,6 +1,7 @@
 #!/bin/sh
-# Writes the images that compose.yaml and the Dockerfile take from others into ./.env, by digest: what was looked at is what
-# runs, until this is run again. Off until then: tags lead to the newest. Needs a registry and docker's buildx.
+# Writes the images that compose.yaml and the Dockerfile take from others into ./.env, by digest, so that exactly what
+# you have reviewed runs until you run this again. Without it, tags lead to the newest. Needs a registry and docker's
+# buildx.
 set -eu
 images='PYTHON_IMAGE=python:3.11-slim-bookworm DEBIAN_IMAGE=debian:trixie-slim POSTGRES_IMAGE=postgres:18
     VALKEY_IMAGE=valkey/valkey:9 CADDY_IMAGE=caddy:2'

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Replaces the containers of web by new ones, of the image that is built now, while requests go on: first as many more are
-# started and answer, then the old ones are told to end, one by one. Where the new ones do not answer, they go and the old
-# ones stay.
+# Replaces web's containers by new ones of the current image, while requests go on. It starts as many new ones, waits
+# until they answer, then stops the old ones one by one. If the new ones do not answer, it removes them and the old ones
+# stay.
 set -eu
 old=$(docker compose ps --quiet web)
 count=$(echo "$old" | wc -l)

@@ -1,5 +1,5 @@
--- What the service sets in each session when it talks to PostgreSQL itself. Behind PgBouncer in transaction mode a session
--- is shared by all, so the role brings it along.
+-- What the service sets in each session when it talks to PostgreSQL directly. Behind PgBouncer in transaction mode, all
+-- share a session, so these settings come with the role.
 ALTER ROLE codservice SET lock_timeout = '2s';
 ALTER ROLE codservice SET statement_timeout = '30s';
 ALTER ROLE codservice SET idle_in_transaction_session_timeout = '60s';
