@@ -15,7 +15,7 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
   never M'Sila, and no mistyped letter turns one commune into another.
 - The name of some place elsewhere is no misspelling of a place here.
 - What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but it
-  has to agree: "31 - Alger" is nothing. A number of five digits before a name is a postal code, which tells
+  has to agree: "31 - Alger" is nothing. A number of five digits beside a name is a postal code, which tells
   the wilaya and no more. The wilayas of 2026 are numbered otherwise in lists from elsewhere: beside a name of
   one of them any of the codes 59 to 69 agrees ("59 - Barika").
 - A text of five digits alone is a commune code (`16001` for `1601`) or nothing: postal codes look alike and
@@ -99,8 +99,8 @@ def _agrees(named: Wilaya, codes: Set[str]) -> bool:
 
 
 def find_wilaya(text: object) -> Wilaya:
-    """The wilaya that `text` means: a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"١٦"`, `"16 - Alger"`) or a
-    name in French, Arabic or any usual spelling.
+    """The wilaya that `text` means: a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"Wilaya 16"`, `"١٦"`, `"16 - Alger"`)
+    or a name in French, Arabic or any usual spelling, with a postal code of it or without (`"16000 Alger"`).
 
     Raises `NotFound` for anything else, also for what is neither str nor int.
     """
@@ -108,6 +108,9 @@ def find_wilaya(text: object) -> Wilaya:
         return found
 
     def belongs(place: Wilaya, number: str) -> bool:
+        if len(number) == 5:
+            seat = gazetteer.seat(place)
+            return number[:2] in (seat.wilayas if seat else {place.code})
         named = gazetteer.wilaya_by_code(number)
         return named is not None and _agrees(named, {place.code})
 

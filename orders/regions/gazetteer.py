@@ -140,11 +140,11 @@ RENUMBERED = frozenset(map(str, range(59, 70)))
 """The codes of the wilayas of 2026, which lists from elsewhere give to these wilayas in another order."""
 
 
-_WILAYA_CODE = re.compile(r"(?:dz[\s_-]?)?0?(\d{1,2})")
+_WILAYA_CODE = re.compile(r"(?:(?:wilayah?|w\.?|(?:ال)?ولايه)\s*(?:n°|:)?\s*)?(?:dz[\s_-]?)?0?(\d{1,2})")
 
 
 def wilaya_by_code(text: str) -> Wilaya | None:
-    """`16`, `6`, `06`, `016`, `DZ-16`."""
+    """`16`, `6`, `06`, `016`, `DZ-16`, `Wilaya 16`, `W16`, `ولاية 16`; `text` is clean."""
     match = _WILAYA_CODE.fullmatch(text)
     return wilayas().get(match[1].zfill(2)) if match else None
 

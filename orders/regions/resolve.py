@@ -37,8 +37,8 @@ _COUNTRY = frozenset(("algerie", "algeria", "dz", "dza", "الجزاير"))
 _STRONG = re.compile(r"[,;:/|()\[\]{}<>\n\t\"«»=+*&]+|\s[-–—_]+\s|\.\s|\.$")
 _WEAK = re.compile(r"[-–—_\s]*[-–—_]+[-–—_\s]*")
 _OF = re.compile(r"\b(d|l)'(?=[^\W\d])")
-# A number on its own, before a name ("16Alger") or glued to its end ("Alger16").
-_NUMBER = re.compile(r"(?:^|(?<=[\W_]))(?:dz[\s_-]?)?(\d{1,5})(?!\d)|(?<=[^\W\d])(\d{2,5})$")
+# A number on its own ("W. 16", but no chat's "w7ran"), before a name ("16Alger") or glued to its end ("Alger16").
+_NUMBER = re.compile(r"(?:^|(?<=[\W_]))(?:dz[\s_-]?|w[\s.]*(?=\d+(?!\w)))?(\d{1,5})(?!\d)|(?<=[^\W\d])(\d{2,5})$")
 
 
 def _unwrapped(words: list[str]) -> list[str]:
@@ -185,6 +185,8 @@ def _names_around(words: list[str], around: Wilaya | None) -> bool:
     """Do `words` name this wilaya, or one that shares a commune with it on some map?"""
     if around is None:
         return False
+    if words[0].rstrip(".") == "w":  # for wilaya, but elsewhere maybe for an Oued
+        words = words[1:] or words
     try:
         found = wilaya_index().by_key(words)
     except Ambiguous:

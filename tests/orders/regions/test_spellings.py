@@ -55,6 +55,18 @@ def test_every_wilaya_has_spellings_to_answer_to():
         "Bejaia (06)",
         "Béjaïa 6",
         "06Bejaia",
+        "Wilaya 6",
+        "wilaya n° 06",
+        "Wilaya N°6",
+        "WILAYA: 06",
+        "Wilaya DZ-06",
+        "W06",
+        "W. 6",
+        "ولاية 06",
+        "الولاية ٦",
+        "06000 Bejaïa",
+        "Béjaïa (06000)",
+        "06012 بجاية",
     ],
 )
 def test_the_code_of_a_wilaya_in_its_forms(text):
@@ -62,7 +74,11 @@ def test_the_code_of_a_wilaya_in_its_forms(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "00", "70", "99", "100", "1600", "16000", "-6", "+6", "6.0", "6,0", "0x6", "²", 0, -6, 70, 10**30]
+    "text",
+    [
+        *("0", "00", "70", "99", "100", "1600", "16000", "-6", "+6", "6.0", "6,0", "0x6", "²", 0, -6, 70, 10**30),
+        *("wilaya -6", "Wilaya 70", "Wilaya 16000", "Commune 16", "Ville 6", "16 6", "x06", "W. 16 6"),
+    ],
 )
 def test_a_number_that_is_no_code_of_a_wilaya(text):
     with pytest.raises(regions.NotFound):
