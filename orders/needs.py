@@ -87,8 +87,8 @@ def short_stock(account: Account, today: date) -> Need | None:
 
 
 def failing_webhooks(account: Account, today: date) -> Need | None:
-    """Webhooks whose last attempt was not answered well."""
-    failing = Webhook.of(account.id).filter(is_active=True, is_failing=True)
+    """Webhooks of which the holder has a mail, or is about to have one."""
+    failing = Webhook.of(account.id).unanswered()
     rows = list(failing.order_by("created_at").values_list("id", "url"))  # an account has few
     if not rows:
         return None

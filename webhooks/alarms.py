@@ -24,7 +24,6 @@ from webhooks.models import Webhook, WebhookQuerySet
 logger = logging.getLogger(__name__)
 
 DUTY = "webhook-alarms"
-AFTER = timedelta(hours=1)  # without an answer that is well
 AT_MOST_EVERY = timedelta(days=1)  # mails that a webhook has failed
 LEASE = timedelta(minutes=5)
 SECONDS = 20.0  # of a round, which holds one of a worker's few threads; what slow mails leave is the next one's
@@ -51,7 +50,7 @@ def tell() -> int:
 
 def _failing(webhooks: WebhookQuerySet) -> WebhookQuerySet:
     is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY)
-    return webhooks.filter(is_time, is_failing=True, is_alarmed=False, failing_since__lte=Now() - AFTER)
+    return webhooks.unanswered().filter(is_time, is_alarmed=False)
 
 
 def _well(webhooks: WebhookQuerySet) -> WebhookQuerySet:

@@ -1,21 +1,29 @@
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
+from datetime import timedelta
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Func, Q, QuerySet
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account, account_column
 from webhooks.retries import RETRIES
 
+UNANSWERED = timedelta(hours=1)  # until a failure is more than a restart of the receiver
+
 
 class WebhookQuerySet(QuerySet["Webhook"]):
     def without_secrets(self) -> "WebhookQuerySet":
         """For all but who signs and who encrypts anew: what is not read is not shown by mistake."""
         return self.defer("secret", "previous_secret")
+
+    def unanswered(self) -> "WebhookQuerySet":
+        """Those that have answered nothing well for an hour: it is time that the merchant hears of it."""
+        return self.filter(deleted_at=None, is_active=True, is_failing=True, failing_since__lte=Now() - UNANSWERED)
 
 
 class Webhook(models.Model):

@@ -438,7 +438,9 @@ def test_a_webhook_that_fails_needs_the_merchant(browser: Client, alice: Account
     webhook = registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.confirmed"])[0]
     registry.register(charlie.id, url="https://203.0.114.2/hooks", events=["order.confirmed"])
     assert "webhook does not answer" not in page(browser)
-    Webhook.objects.update(is_failing=True)
+    Webhook.objects.update(is_failing=True, failing_since=timezone.now() - timedelta(minutes=59))
+    assert "webhook does not answer" not in page(browser)  # nor is there a mail yet
+    Webhook.objects.update(failing_since=timezone.now() - timedelta(minutes=61))
     shown = page(browser)
     assert "1 webhook does not answer" in shown
     assert f'<a href="/account/webhooks/{webhook.id}"><bdi>https://203.0.114.1/hooks</bdi></a>' in shown
