@@ -11,7 +11,6 @@ from django import forms
 from django.core.signing import BadSignature, Signer
 from django.db.models import Model
 from django.forms.utils import flatatt
-from django.utils import formats
 from django.utils.functional import cached_property
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -20,6 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from codservice import days, mails, values
 from codservice.errors import Refused
+from codservice.i18n_tags import dinars
 
 
 class TextField(forms.CharField):
@@ -194,14 +194,11 @@ class AmountField(forms.CharField):
             return None
         try:
             return values.amount(text)
+        except values.TooMuch:
+            most = {"most": dinars(values.MAX_AMOUNT)}
+            raise forms.ValidationError(_("Write an amount of at most %(most)s.") % most) from None
         except ValueError:
             raise forms.ValidationError(_("Write an amount such as 400 or 400.50.")) from None
-
-
-def written_amount(value: Decimal, thousands: str = "") -> str:
-    """An amount as people write it in their language, and into an AmountField: centimes only where there are some."""
-    text = f"{value:,.2f}".removesuffix(".00").replace(",", thousands)
-    return text.replace(".", formats.get_format("DECIMAL_SEPARATOR"))
 
 
 class QuantityField(forms.IntegerField):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from decimal import Decimal
 
 from django import template
 from django.template.base import FilterExpression, Parser, Token
@@ -39,6 +40,18 @@ def listed(parts: Iterable[object]) -> str:
 def percent(share: float) -> str:
     """`12,5 %`, with the reader's sign for decimals."""
     return f"{formats.number_format(round(100 * share, 1), 1)} %"
+
+
+def written_amount(value: Decimal, thousands: str = "") -> str:
+    """An amount as people write it in their language, and into a form: centimes only where there are some."""
+    text = f"{value:,.2f}".removesuffix(".00").replace(",", thousands)
+    return text.replace(".", formats.get_format("DECIMAL_SEPARATOR"))
+
+
+@register.filter
+def dinars(amount: Decimal) -> str:
+    """`18 500`, `4 500.50` or, in French and Arabic, `4 500,50`: centimes only where there are some."""
+    return written_amount(amount, thousands="\N{NARROW NO-BREAK SPACE}")
 
 
 @register.filter(expects_localtime=True)

@@ -135,6 +135,10 @@ def digits_or_none(value: str, *, most: int = MOST_DIGITS) -> int | None:
         return None
 
 
+class TooMuch(ValueError):
+    """A number, but none of what an amount may be."""
+
+
 def amount(value: Any) -> Decimal:
     """An amount in DZD with exactly two places, from a JSON number or a string of ASCII digits and at most one point.
 
@@ -148,7 +152,7 @@ def amount(value: Any) -> Decimal:
     elif type(value) is not Decimal:
         raise ValueError("Must be a number, or a string of digits with at most one point.")
     if not (value.is_finite() and 0 <= value <= MAX_AMOUNT):
-        raise ValueError(f"Must be from 0 to {MAX_AMOUNT}.")
+        raise TooMuch(f"Must be from 0 to {MAX_AMOUNT}.")
     if value.as_tuple().exponent < -2:
         raise ValueError("Must have at most two decimal places.")
     return abs(value).quantize(CENTIME)

@@ -25,7 +25,8 @@ from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.form_fields import AmountField, Form, FreeText, Words, written_amount
+from codservice.form_fields import AmountField, Form, FreeText, Words
+from codservice.i18n_tags import written_amount
 from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
+from codservice.i18n_tags import dinars
 from codservice.values import MAX_AMOUNT
 from orders.lifecycle import AlreadyDecided, Changed, decided, lock_one
 from orders.models import MAX_LINES, CallNote, CallState, Order, OrderEdit, OrderItem, Status
@@ -139,7 +140,8 @@ def discount(order: Order, items: Iterable[OrderItem]) -> Decimal:
 def check_total(total: Decimal) -> None:
     """Of a total that follows from something else. Raises Invalid outside its bounds."""
     if not 0 <= total <= MAX_AMOUNT:
-        raise Invalid({"total_amount": [_("The total would become %(total)s.") % {"total": total}]})
+        sentence = _("The total would become %(total)s: it must be from 0 to %(most)s.")
+        raise Invalid({"total_amount": [sentence % {"total": dinars(total), "most": dinars(MAX_AMOUNT)}]})
 
 
 def _call_again(order: Order) -> list[str]:

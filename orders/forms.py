@@ -12,8 +12,8 @@ from uuid_utils.compat import uuid7
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
 from codservice.errors import Invalid
-from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, Words, written_amount
-from codservice.i18n_tags import listed
+from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, Words
+from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem

@@ -25,7 +25,6 @@ GROUND = (
     ("accounts",),
     (
         "form_fields",
-        "i18n_tags",
         "django_words",
         "commands",
         "ratelimit",
@@ -36,6 +35,7 @@ GROUND = (
         "celery",
         "wsgi",
     ),
+    ("i18n_tags",),
     ("bidi", "mails", "metrics", "observability", "postgresql"),
     ("logs", "secret_file"),
     ("data_folder", "wire"),

@@ -12,8 +12,8 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
-from codservice.form_fields import AmountField, Form, FreeText, QuantityField, Words, written_amount
-from codservice.i18n_tags import listed
+from codservice.form_fields import AmountField, Form, FreeText, QuantityField, Words
+from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.forms import PhoneField, no_commune

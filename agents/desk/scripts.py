@@ -10,10 +10,10 @@ from django.utils.translation import get_language, get_language_bidi, override
 from django.utils.translation import gettext_lazy as _
 
 from codservice.bidi import unturned
-from codservice.i18n_tags import listed
+from codservice.i18n_tags import dinars, listed
 from inventory.models import MAX_SCRIPT
 from orders.models import Order, OrderItem
-from orders.templatetags.orders import dinars, wilaya
+from orders.templatetags.orders import wilaya
 
 # What a text may name, in English, French and Arabic; anything else in braces is left as it is.
 PLACEHOLDERS = {

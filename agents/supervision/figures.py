@@ -27,12 +27,12 @@ from codservice import charts
 from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
-from codservice.i18n_tags import counted, percent
+from codservice.i18n_tags import counted, dinars, percent
 from codservice.values import uuid_or_none
 from inventory.models import Product
 from orders import cancel_reasons
 from orders.models import Status
-from orders.templatetags.orders import dinars, wilaya
+from orders.templatetags.orders import wilaya
 
 MOST_ROWS = 100  # on the page; the file has all
 MOST_REASONS = 12

@@ -14,7 +14,7 @@ from django.utils import formats, timezone
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
 
-from codservice.form_fields import written_amount
+from codservice.i18n_tags import dinars
 from orders import cancel_reasons, regions
 from orders.models import DeliveryType, Order, OrderEdit
 
@@ -115,12 +115,6 @@ def sent_phone(order: Order) -> str:
     """The phone number as the shop sent it, when it is not just spaced in another way."""
     plain = "".join(order.customer_phone.split())
     return "" if plain in (order.phone_e164, phone(order.phone_e164).replace(" ", "")) else order.customer_phone
-
-
-@register.filter
-def dinars(amount: Decimal) -> str:
-    """`18 500`, `4 500.50` or, in French and Arabic, `4 500,50`: centimes only where there are some."""
-    return written_amount(amount, thousands="\N{NARROW NO-BREAK SPACE}")
 
 
 @register.filter

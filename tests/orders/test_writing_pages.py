@@ -107,6 +107,9 @@ def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) 
     assert Order.objects.count() == 1
 
 
+MOST = "99\u202f999\u202f999.99"
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -118,8 +121,12 @@ def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) 
         ({"line-0-quantity": "0"}, "Ensure this value is greater than or equal to 1."),
         ({"line-0-unit_price": "ten"}, "Write an amount such as 400 or 400.50."),
         ({"line-0-product": "", "line-0-quantity": "1", "line-0-unit_price": ""}, "Write at least one product."),
+        ({"line-0-unit_price": "100000000"}, f"Write an amount of at most {MOST}."),
         ({"line-1-unit_price": "5"}, "This field is required."),
-        ({"line-0-quantity": "10000", "line-0-unit_price": "10000"}, "The total would become 100000400.00."),
+        (
+            {"line-0-quantity": "10000", "line-0-unit_price": "10000"},
+            f"The total would become 100\u202f000\u202f400: it must be from 0 to {MOST}.",
+        ),
         ({"external_id": "taken"}, "Another order of yours has this number."),
     ],
 )  # fmt: skip
@@ -265,7 +272,9 @@ def test_a_total_that_would_fall_below_nothing_is_said_at_its_field(browser: Cli
     Order.objects.filter(id=order.id).update(total_amount=300, shipping_fee=0)
     browser.cookies.load({"django_language": "fr"})
     answer = correct(browser, order, **{"line-0-quantity": "1"})
-    assert problems(answer) == ["Le total deviendrait -1600.00."]
+    assert problems(answer) == [
+        "Le total deviendrait -1\u202f600\u202f: il doit être compris entre 0 et 99\u202f999\u202f999,99."
+    ]
     assert answer.context["form"].errors.keys() == {"total_amount"}
     assert edits(order) == {}
 
