@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from urllib.request import Request, urlopen
 
@@ -37,6 +37,7 @@ def test_deliveries_are_shown_newest_first_with_their_last_attempt(webhook, deli
 
     assert [row["id"] for row in rows] == [str(newer.id), str(older.id)]
     assert [(row["status"], row["last_attempt"]) for row in rows] == [("delivered", 200), ("failed", 500)]
+    assert datetime.fromisoformat(rows[1]["created_at"]) == older.created_at
     lines = output("deliveries").splitlines()
     assert str(newer.id) in lines[0]
     assert webhook.url in lines[0]

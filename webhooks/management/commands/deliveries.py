@@ -1,6 +1,8 @@
 from argparse import ArgumentParser
+from datetime import datetime
 from typing import Any
 
+import msgspec
 from django.db.models import OuterRef, Subquery
 
 from codservice import commands
@@ -46,10 +48,10 @@ class Command(commands.Command):
         )
         rows = [_row(delivery) for delivery in deliveries]
         if options["json"]:
-            self.print_json(rows)
+            self.print_json(msgspec.to_builtins(rows))  # times to the digit, as the API has them
             return
         for row in rows:
-            self.stdout.write("  ".join("-" if row[name] is None else str(row[name]) for name in _COLUMNS))
+            self.stdout.write("  ".join(_shown(row[name]) for name in _COLUMNS))
         self.say(f"Deliveries: {len(rows)}.")
 
 
@@ -62,6 +64,12 @@ def _row(delivery: Delivery) -> dict[str, Any]:
         "status": delivery.shown_status(),
         "attempt_count": delivery.attempt_count,
         "last_attempt": delivery.last_code if delivery.last_failure in ("", "status") else delivery.last_failure,  # type: ignore[attr-defined]
-        "next_attempt_at": delivery.next_attempt_at and delivery.next_attempt_at.isoformat(timespec="seconds"),
-        "created_at": delivery.created_at.isoformat(timespec="seconds"),
+        "next_attempt_at": delivery.next_attempt_at,
+        "created_at": delivery.created_at,
     }
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return "-" if value is None else str(value)
