@@ -95,16 +95,23 @@ class Command(BaseCommand):
         with suppress(OSError):
             self.stderr.write(line, str)  # in no colour: Django's are red
 
-    def progress(self, items: Iterable[T], *, total: int, unit: str) -> Iterator[T]:
+    def progress(
+        self, items: Iterable[T], *, total: int, unit: str, end: Callable[[T], int] | None = None
+    ) -> Iterator[T]:
         """The items, with a progress bar when stderr is a terminal and a line per 5 % elsewhere.
 
-        `total` is how many there were a moment ago: more may come.
+        `total` is how many there were a moment ago: more may come. `end` is how many an item and those before it are,
+        where one may be several.
         """
+        reached = ((end(item) if end else count, item) for count, item in enumerate(items, start=1))
         if sys.stderr.isatty():
-            yield from tqdm(items, total=total, unit=f" {unit}", file=sys.stderr)
+            with tqdm(total=total, unit=f" {unit}", file=sys.stderr) as bar:
+                for count, item in reached:
+                    yield item
+                    bar.update(count - bar.n)
             return
         percent = 5 if total >= 20 else 105
-        for count, item in enumerate(items, start=1):
+        for count, item in reached:
             yield item
             if total * percent <= count * 100 <= total * 100:
                 percent = count * 100 // total // 5 * 5

@@ -503,7 +503,7 @@ def test_a_sheet_that_ends_far_down_is_read(tmp_path: Path) -> None:
     rows = f'<row r="1">{text("A1", "sku")}</row><row r="50000">{text("A50000", "last")}</row>'
     table = Table(sheet_with(tmp_path / "t.xlsx", rows))
 
-    assert len(table) == 49_999
+    assert table.line_count() == 50_000
     assert [(row.line, row.cells) for row in table] == [(50_000, {"sku": "last"})]
     assert [row.line for row in table] == [50_000], "a second time"
 

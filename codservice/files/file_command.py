@@ -116,7 +116,7 @@ class FileCommand(Command):
         return table
 
     def take_table(self, table: Table, report: Path | None) -> None:
-        rows = self.progress(table, total=len(table), unit="rows")
+        rows = self.progress(table, total=table.line_count(), unit="lines", end=lambda row: row.end)
         with _report(report, table) as add, _rare_collections():
             with transaction.atomic() if self.atomic else nullcontext():
                 if self.atomic:
