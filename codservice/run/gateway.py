@@ -55,6 +55,10 @@ SLICE_SECONDS = 30.0
 LEAST_RATE = 8 << 10
 MAX_STREAMS = 128
 MAX_STREAMS_EACH = 8
+_ANSWER_LOST = (
+    "This was carried out or refused, but its long answer cannot be sent while you have so many others unread. "
+    "Read these, and look what became of it before you send it again."
+)
 # Where the application says in the WSGI environment for whom it answers.
 HOLDER = "codservice.holder"
 # Where anybody may have a password hashed, for which a processor works as long as for hundreds of calls: one at a time,
@@ -205,10 +209,11 @@ class Gateway:
             await self._in_thread(answer.close)
 
     def _too_many_streams(self, holder: str, is_read: bool) -> "_Refused | None":
-        if self._streams[holder] >= MAX_STREAMS // 2 or (is_read and self._streams.total() >= MAX_STREAMS):
-            return _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
         if holder and is_read and self._streams[holder] >= MAX_STREAMS_EACH:
             return _Refused(429, "rate_limited", "Read the long answers that you asked for before you ask for more.")
+        if self._streams[holder] >= MAX_STREAMS // 2 or (is_read and self._streams.total() >= MAX_STREAMS):
+            said = "Too many long answers at once; try again in a moment." if is_read else _ANSWER_LOST
+            return _Refused(503, "unavailable", said)
         return None
 
     async def _send_in_slices(

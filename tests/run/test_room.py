@@ -205,6 +205,9 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
     assert served._streams == {}
     asked = [await ask("alice", method) for method in ["GET", "GET", "HEAD", "POST", "PUT"]]
     assert [client.status for client in asked] == [200, 200, 429, 200, 503]
+    assert b"carried out or refused" in asked[-1].answer  # a 503 alone would say that it was not made
+    asked.append(await ask("alice"))
+    assert asked[-1].status == 429, "which it is theirs to end"
     for client in asked:
         await client.leave()
 
