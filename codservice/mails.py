@@ -1,10 +1,11 @@
-"""What mails share: to whom they can be written, and the texts of those that nobody has asked for just now."""
+"""What mails share: to whom they can be written, the texts of those that nobody has asked for just now, and sending."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage
 from django.core.mail.message import sanitize_address
 from django.core.validators import validate_email
 from django.template.loader import render_to_string
@@ -37,3 +38,9 @@ def subject_and_text(template: str, context: dict[str, Any]) -> tuple[str, str]:
     """Subject and text of a mail in all languages, from `<template>_subject.txt` and `<template>.txt`."""
     subject = " · ".join(_in_all_languages(f"{template}_subject.txt", context))
     return subject, "\n\n———\n\n".join(_in_all_languages(f"{template}.txt", context))
+
+
+def send(subject: str, text: str, to: str) -> None:
+    """Send a mail that no absent person's mail program answers (RFC 3834). Raises what its backend does, and ValueError
+    for an address or text that makes no mail."""
+    EmailMessage(subject, text, to=[to], headers={"Auto-Submitted": "auto-generated"}).send()

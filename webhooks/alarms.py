@@ -13,7 +13,6 @@ from secrets import randbits
 from uuid import UUID
 
 from django.conf import settings
-from django.core.mail import send_mail
 from django.db.models import Func, Q
 from django.db.models.functions import Now
 
@@ -75,7 +74,7 @@ def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
         context = {"webhooks": webhooks, "account": account, "link": _link()}
         subject, text = mails.subject_and_text(f"webhooks/mail_{what}", context)
         try:
-            send_mail(subject, text, from_email=None, recipient_list=[holder.email])
+            mails.send(subject, text, holder.email)
         except (OSError, ValueError) as error:  # smtplib's own; and an address or text that makes no mail
             logger.warning("the holder of account %s could not be told of a webhook: %s", account.id, error)
             return False

@@ -88,6 +88,7 @@ def test_a_mailed_link_sets_a_new_password_once(alice: Account, worker: None) ->
     assert ask(alice.holder.email.upper()).url == "/account/password/sent"
     (message,) = mail.outbox
     assert message.to == [alice.holder.email]
+    assert message.message()["Auto-Submitted"] == "auto-generated"
     assert set_password(link_in(message)).url == "/account/login"
 
     alice.holder.refresh_from_db()
