@@ -5,15 +5,16 @@ import os
 import re
 import signal
 import sys
+import textwrap
 import threading
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter, OutputWrapper
 from django.db import DatabaseError, OperationalError, ProgrammingError, transaction
 from django.db.models import Q
 from psycopg import errors
@@ -36,6 +37,20 @@ _ADVICE = {
 _CROWDED = re.compile("too many (clients|connections)|remaining connection slots|no more connections")
 
 
+_EXAMPLES = "examples:\n"
+
+
+class _HelpFormatter(DjangoHelpFormatter):
+    """Django's, which shows a command's own options first. A description is wrapped, paragraph by paragraph, but never
+    within the name of an option; examples are to be copied, and stay as they are written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(_EXAMPLES):
+            return text
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(textwrap.fill(" ".join(each.split()), width, break_on_hyphens=False) for each in paragraphs)
+
+
 class Command(BaseCommand):
     """A command with `examples`, shown under its `--help`. It exits 0 only when all that was asked for is done.
 
@@ -48,9 +63,9 @@ class Command(BaseCommand):
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
         parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
+        parser.formatter_class = _HelpFormatter
         if self.examples:
-            parser.epilog = "examples:\n" + "\n".join(f"  manage.py {line}" for line in self.examples.splitlines())
+            parser.epilog = _EXAMPLES + "\n".join(f"  manage.py {line}" for line in self.examples.splitlines())
         return parser
 
     def execute(self, *args: Any, **options: Any) -> Any:

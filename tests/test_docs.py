@@ -86,12 +86,18 @@ def test_the_commands_table_has_every_command_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(OUR_COMMANDS))
-def test_every_command_has_examples_in_its_help(command: str) -> None:
+def test_every_command_says_on_a_small_terminal_what_it_does_and_how(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from django.core.management import load_command_class
 
-    text = load_command_class(get_commands()[command], command).create_parser("manage.py", command).format_help()
+    monkeypatch.setenv("COLUMNS", "80")
+    loaded = load_command_class(get_commands()[command], command)
+    text, _, examples = loaded.create_parser("manage.py", command).format_help().partition("examples:\n")
 
-    assert f"manage.py {command}" in text.partition("examples:")[2]
+    assert f"manage.py {command}" in examples
+    assert examples.splitlines() == [f"  manage.py {line}" for line in loaded.examples.splitlines()]
+    assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
 def test_make_has_the_targets_that_the_readme_names() -> None:

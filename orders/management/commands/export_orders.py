@@ -31,7 +31,8 @@ Runs in constant memory beside the service: each order is written as it is at th
             "--delimiter",
             choices=[",", ";"],
             default=",",
-            help="; is what a French Excel expects, and then numbers have commas",
+            metavar="SIGN",
+            help="a comma, or ';' for a French Excel: then numbers have commas",
         )
         parser.add_argument("--json", action="store_true", help="print an object per line instead of CSV")
 
