@@ -335,13 +335,15 @@ def post(url, body, secret):
 
 def test_the_sink_prints_and_verifies():
     secret = secrets.make_secret()
-    sink = Sink("--secret", secret, "--count", "2", "--json")
+    sink, before = Sink("--secret", secret, "--count", "2", "--delay", "0.2", "--json"), timezone.now()
 
     assert post(sink.url, '{"name": "سميرة"}'.encode(), secret) == 200
+    answered = timezone.now()
     assert post(sink.url, b"{}", secrets.make_secret()) == 200
 
     first, second = map(json.loads, sink.lines())
     assert (first["verified"], first["body"]) == (True, '{"name": "سميرة"}')
+    assert before < datetime.fromisoformat(first["at"]) < answered - timedelta(seconds=0.2)  # when it came
     assert (second["verified"], second["event"], second["attempt"]) == (False, "order.confirmed", "1")
 
 

@@ -5,7 +5,9 @@ from argparse import ArgumentParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import msgspec
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from codservice import commands
 from webhooks import signing
@@ -48,13 +50,14 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
 
     def show(self, received: dict[str, Any], *, as_json: bool) -> None:
         if as_json:
-            self.print_json(received)
+            self.print_json(msgspec.to_builtins(received))
         else:
             verdict = {True: "signature good", False: "SIGNATURE WRONG", None: "signature not checked"}[
                 received["verified"]
             ]
             self.stdout.write(
-                f"{received['at']} {received['event']} {received['delivery']} attempt {received['attempt']}, {verdict}"
+                f"{received['at']:%H:%M:%S} {received['event']} {received['delivery']} attempt {received['attempt']}, "
+                f"{verdict}"
             )
             self.stdout.write(f"  {received['body']}")
         self.stdout.flush()
@@ -72,10 +75,10 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
             if not length.isdecimal() or int(length) > MAX_BODY:
                 self.send_error(413)
                 return
-            body = self.rfile.read(int(length))
+            received = self.received(self.rfile.read(int(length)))
             time.sleep(options["delay"])
             with lock:
-                command.show(self.received(body), as_json=options["json"])
+                command.show(received, as_json=options["json"])
                 left[0] -= 1
             self.send_response(options["status"])
             self.send_header("Content-Length", "0")
@@ -85,7 +88,7 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
 
         def received(self, body: bytes) -> dict[str, Any]:
             return {
-                "at": time.strftime("%H:%M:%S"),
+                "at": timezone.now(),
                 "event": self.headers.get("X-Service-Event", "?"),
                 "delivery": self.headers.get("X-Service-Delivery", "?"),
                 "attempt": self.headers.get("X-Service-Attempt", "?"),
