@@ -104,10 +104,10 @@ def set_quantities(account_id: UUID, updates: Sequence[Update], *, actor: Actor)
 def _refusal(index: int, update: Update, found: "list[_Named | None]") -> Refusal:
     """Why an update that could be read was not applied; what its names stand for is `found`."""
     name = "id" if update.sku is None else "sku"
-    if (product := found[0]) is None:
+    if (product := next(filter(None, found), None)) is None:
         return Refusal(Reason.NOT_FOUND, {name: f"No product of this account has this {name}."})
-    if product is not found[-1]:
-        return Refusal(Reason.IDENTITY_MISMATCH, {"id": "It is not the id of the product with this sku."})
+    if found[0] is not found[-1]:
+        return Refusal(Reason.IDENTITY_MISMATCH, {"id": "It is not the id of a product with this sku."})
     if product.entry != index:
         return Refusal(Reason.DUPLICATE, {name: "An entry before this one is for the same product."})
     return Refusal(Reason.STALE, {"expected_quantity": f"The stock is {product.old_quantity} now."})
