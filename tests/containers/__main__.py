@@ -405,8 +405,9 @@ def backups(project: Project, table: Table, checkout: Path) -> None:
     before = ""
     with table.row("docker compose run --rm backup") as row:
         before = counts(project)
-        project.sh("docker compose run --rm backup codservice.dump")
         file = project.folder.parent / "codservice-backups/codservice.dump"
+        file.unlink(missing_ok=True)  # an earlier run's
+        project.sh("docker compose run --rm backup codservice.dump")
         row.append(f"{file.stat().st_size} bytes, mode {file.stat().st_mode & 0o777:o}, outside of the checkout")
         expect(file.stat().st_mode & 0o077 == 0, "others may read it")
     with table.row("restore in place") as row:
