@@ -4,6 +4,8 @@ from agents.desk import claims
 
 
 @shared_task
-def shorten_claims() -> int:
-    """Let no claim of a customer last for longer than a lease, whatever becomes of the clock; how many would have."""
+def shorten_waits() -> int:
+    """Let no claim of a customer and no new order wait for longer than they do, whatever becomes of the database's
+    clock; how many would have.
+    """
     return claims.shorten()

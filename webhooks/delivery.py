@@ -225,20 +225,38 @@ def release_all(tokens: Sequence[UUID]) -> int:
 
 
 _LATEST = f"clock_timestamp() + CASE WHEN token = '{queue.NOBODY}' THEN %(put_off)s ELSE %(lease)s END"
-_SHORTEN = f"""
+_SHORTEN_CLAIMS = f"""
 UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
     SELECT delivery_id FROM webhooks_claim WHERE until > {_LATEST} FOR UPDATE SKIP LOCKED))
 """  # noqa: S608  (of our own text)
+# By their lanes' indexes, in which so late a delivery comes last of its webhook's. A first attempt is due when it is
+# written, or after the others of a recovery.
+_TOO_LATE = """
+    SELECT late.id FROM {name} h CROSS JOIN LATERAL (
+        SELECT id FROM webhooks_delivery
+        WHERE webhook_id = h.webhook_id AND {is_in_it} AND next_attempt_at > now() + %(lease)s + %({name})s
+        FOR UPDATE SKIP LOCKED) AS late
+"""
+_BRING_FORWARD = f"""{queue.HEADS}
+UPDATE webhooks_delivery
+SET next_attempt_at = now() + CASE attempt_count WHEN 0 THEN %(first_attempts)s ELSE %(retries)s END
+WHERE id = ANY(ARRAY({queue.of_each_lane(_TOO_LATE)}))
+"""  # noqa: S608  (of our own text)
+_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}  # at most, by lanes
 
 
-def shorten_claims() -> int:
-    """Shorten claims that were made before the database's clock was set back: they would last too long. How many.
+def shorten_waits() -> int:
+    """Shorten claims that were made before the database's clock was set back, and bring deliveries forward that were
+    to be sent by the clock before: they would wait too long. How many.
 
-    Each now runs out after its usual time from now. Workers that are still at work renew or settle theirs.
+    Each claim now runs out after its usual time from now: workers that are still at work renew or settle theirs. A
+    first attempt is due, and a retry after the longest of waits: never too early.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_SHORTEN, {"lease": LEASE, "put_off": PUT_OFF})  # type: ignore[dict-item]
-        return cursor.rowcount
+        cursor.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF})  # type: ignore[dict-item]
+        claims = cursor.rowcount
+        cursor.execute(_BRING_FORWARD, {"lease": LEASE, **_WAITS})  # type: ignore[dict-item]
+        return claims + cursor.rowcount
 
 
 # --- Settle ------------------------------------------------------------------------------------------------------

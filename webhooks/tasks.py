@@ -31,9 +31,11 @@ def drop_left_over() -> int:
 
 
 @shared_task
-def shorten_claims() -> int:
-    """Let no claim last for longer than a lease, whatever becomes of the database's clock; how many would have."""
-    return delivery.shorten_claims()
+def shorten_waits() -> int:
+    """Let no claim and no delivery wait for longer than they do, whatever becomes of the database's clock; how many
+    would have.
+    """
+    return delivery.shorten_waits()
 
 
 @shared_task

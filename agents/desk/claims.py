@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
 from agents.desk import assignment, hours
+from agents.desk.planning import SKIPPED_FOR
 from agents.models import Claim, ClaimQuerySet
 from codservice.accounts.models import User
 from codservice.bidi import unturned
@@ -109,10 +110,21 @@ WHERE id = %(claim)s AND agent_id = %(agent)s AND {_UNEXPIRED}
 RETURNING phone_e164, statement_timestamp()
 """  # noqa: S608  (our own condition)
 
-# Not ended: agents may be calling these customers, whose next activity renews the lease.
+# Claims are not ended: agents may be calling these customers, whose next activity renews the lease. A new order waits
+# for nothing, or because it was skipped; a promise is for the time that was said.
 _SHORTEN = """
-UPDATE agents_claim SET expires_at = clock_timestamp() + %(lease)s::interval
-WHERE expires_at > clock_timestamp() + %(lease)s::interval
+WITH claim AS (
+    UPDATE agents_claim SET expires_at = clock_timestamp() + %(lease)s::interval
+    WHERE expires_at > clock_timestamp() + %(lease)s::interval
+    RETURNING id
+), new AS (
+    UPDATE orders_order SET call_due_at = statement_timestamp() WHERE id = ANY(ARRAY(
+        SELECT id FROM orders_order WHERE status = 'pending_confirmation' AND call_state = 'new'
+          AND call_due_at > statement_timestamp() + %(skipped_for)s::interval
+        FOR NO KEY UPDATE SKIP LOCKED))
+    RETURNING id
+)
+SELECT (SELECT count(*) FROM claim) + (SELECT count(*) FROM new)
 """
 
 
@@ -215,9 +227,9 @@ def release_all(agent: User) -> None:
 
 
 def shorten() -> int:
-    """Claims that began by a clock that was ahead, before the database's was set back: each ends after LEASE at the
-    latest, and not when that clock would have said. How many they were.
+    """What began by a clock that was ahead, before the database's was set back: a claim ends after LEASE at the latest,
+    and an order that nobody has been called for is due, and not when that clock would have said. How many they were.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_SHORTEN, {"lease": LEASE})  # type: ignore[dict-item]
-        return cursor.rowcount
+        cursor.execute(_SHORTEN, {"lease": LEASE, "skipped_for": SKIPPED_FOR})  # type: ignore[dict-item]
+        return cursor.fetchone()[0]

@@ -131,13 +131,26 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_customer_up_for_as_long(
     claim_id = claims.next_customer(agent)
     Claim.objects.update(expires_at=F("expires_at") + timedelta(hours=3))
 
-    assert tasks.shorten_claims() == 1
-    assert tasks.shorten_claims() == 0
+    assert tasks.shorten_waits() == 1
+    assert tasks.shorten_waits() == 0
 
     assert claims.next_customer(colleague) is None
     assert claims.next_customer(agent) == claim_id
     Claim.objects.update(expires_at=F("expires_at") - claims.LEASE)
     assert claims.next_customer(colleague) not in (None, claim_id)
+
+
+def test_an_order_that_came_before_the_clock_was_set_back_is_called_for(alice: Account, agent: User) -> None:
+    """A promise is kept at the time that was said, and who was skipped comes again in a while."""
+    new, promised, skipped = (make_order(alice, customer_phone=f"055012345{number}") for number in range(3))
+    for order, state, minutes in ((new, "new", 180), (promised, "callback", 180), (skipped, "new", 14)):
+        Order.objects.filter(id=order.id).update(call_state=state, call_due_at=Now() + timedelta(minutes=minutes))
+    assert claims.next_customer(agent) is None
+
+    assert tasks.shorten_waits() == 1
+
+    assert claims.next_customer(agent) is not None
+    assert Claim.objects.get().phone_e164 == new.phone_e164
 
 
 def test_a_supervisors_release_frees_the_customer(alice: Account, agent: User, colleague: User) -> None:

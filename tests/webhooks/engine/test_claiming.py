@@ -12,6 +12,8 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from tests.harness.background import PATIENCE, Background, at_once
@@ -232,14 +234,28 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_claim_up_for_as_long(webhook
     Claim.objects.filter(delivery_id=put_off.delivery_id).update(token=NOBODY, until=put_off.until + timedelta(hours=2))
     Claim.objects.exclude(delivery_id=put_off.delivery_id).update(until=put_off.until + timedelta(hours=1))
 
-    assert tasks.shorten_claims() == 3
-    assert tasks.shorten_claims() == 0
+    assert tasks.shorten_waits() == 3
+    assert tasks.shorten_waits() == 0
 
     assert delivery.claim(uuid4(), 10) == []
     pass_time(seconds=delivery.LEASE.total_seconds() + 1)
     assert ids(delivery.claim(uuid4(), 10)) == written - {put_off.delivery_id}
     pass_time(seconds=delivery.PUT_OFF.total_seconds())
     assert put_off.delivery_id in ids(delivery.claim(uuid4(), 10))
+
+
+def test_what_was_to_be_sent_by_a_clock_that_is_set_back_waits_for_no_longer_than_usual(webhook_to):
+    """A first attempt for nothing, and a retry for twelve hours."""
+    webhook, hour = webhook_to("http://127.0.0.1:9/"), 3600
+    first, retries = write(webhook, 2, age=-hour), write(webhook, 2, attempts=3, age=-15 * hour)
+    write(webhook, attempts=1, age=-11 * hour)
+
+    assert tasks.shorten_waits() == 4
+    assert tasks.shorten_waits() == 0
+
+    assert ids(delivery.claim(uuid4(), 10)) == set(first)
+    waits = Delivery.objects.filter(id__in=retries).values_list(F("next_attempt_at") - Now(), flat=True)
+    assert all(timedelta(hours=11.9) < wait <= timedelta(hours=12) for wait in waits)
 
 
 def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webhook_to):
