@@ -82,7 +82,7 @@ WITH event AS (
 )
 INSERT INTO webhooks_delivery
     (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
-SELECT gen_random_uuid(), event.account_id, w.id, event.id, 'pending', 0, 3, now() + interval '1 day', event.created_at
+SELECT gen_random_uuid(), event.account_id, w.id, event.id, 'pending', 1, 2, now() + interval '12h', event.created_at
 FROM event JOIN webhooks_webhook w ON w.account_id = event.account_id;
 COMMIT;
 """

@@ -155,7 +155,7 @@ def delete_webhook(running: service.Service, key: str) -> dict[str, float]:
         )
         INSERT INTO webhooks_delivery (id, account_id, webhook_id, event_id, status, attempt_count, retries_left,
             next_attempt_at, created_at)
-        SELECT gen_random_uuid(), account_id, webhook.id, event.id, 'pending', 0, 3, now() + interval '1 hour', now()
+        SELECT gen_random_uuid(), account_id, webhook.id, event.id, 'pending', 1, 2, now() + interval '1 hour', now()
         FROM webhook, event RETURNING webhook_id"""
     webhook = running.sql(pending).splitlines()[0]
     began = time.perf_counter()

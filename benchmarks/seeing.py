@@ -171,9 +171,9 @@ def _fill(storage: service.Installation) -> None:
 
 @contextmanager
 def _web(storage: service.Installation) -> Iterator[str]:
-    """Web processes without a worker, which would send what is due."""
+    """Web processes without a worker, which would send what is due: so that they are never ready."""
     web = service.Service(storage.data_dir, LOG_LEVEL="ERROR")
-    with web.started(sys.executable, "-m", "codservice.run.web"):
+    with web.started(sys.executable, "-m", "codservice.run.web", path="/healthz"):
         yield web.url
 
 

@@ -101,20 +101,20 @@ class Service(Installation):
         session.headers["Authorization"] = f"Bearer {key}"
         return session
 
-    def is_ready(self) -> bool:
+    def answers(self, path: str) -> bool:
         try:
-            return urllib.request.urlopen(f"{self.url}/readyz", timeout=2).status == 200
+            return urllib.request.urlopen(self.url + path, timeout=2).status == 200
         except OSError:
             return False
 
     @contextmanager
-    def started(self, *command: str, folder: Path = CHECKOUT) -> Iterator[None]:
-        """This command, from when the service is ready on; what it logs goes where nobody has to read it."""
+    def started(self, *command: str, folder: Path = CHECKOUT, path: str = "/readyz") -> Iterator[None]:
+        """This command, from when `path` is answered on; what it logs goes where nobody has to read it."""
         with tempfile.TemporaryFile("w+") as said:
             process = subprocess.Popen(command, cwd=folder, env=self.environ, stdout=said, stderr=said)
             try:
                 deadline = time.monotonic() + START_SECONDS
-                while not self.is_ready():
+                while not self.answers(path):
                     if process.poll() is not None or time.monotonic() > deadline:
                         said.seek(0)
                         raise SystemExit(f"The service did not start:\n{said.read()[-2000:]}")
