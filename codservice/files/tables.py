@@ -272,14 +272,14 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
     while _EMPTY.fullmatch(line) and above < MAX_ABOVE:
         line, above = file.readline(MAX_RECORD), above + 1
         first = line or first
-    outside = ""
+    outside = _outside_quotes(file, line)
     for _title in range(MAX_TITLES + 1):
-        outside = _outside_quotes(file, line)
         if not line or any(sign in outside for sign in ",;\t"):
             break
-        if outside.count("|") >= SURE:  # one or two may stand in a title
+        line, bars = file.readline(MAX_RECORD), outside.count("|")
+        outside = _outside_quotes(file, line)
+        if bars >= SURE or 0 < bars == outside.count("|"):  # one or two may stand in a title
             return "|", 0
-        line = file.readline(MAX_RECORD)
     return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
 
 
