@@ -135,8 +135,9 @@ def test_without_its_database_it_says_where_it_looked() -> None:
 def test_where_no_more_connections_are_let_in_it_says_so() -> None:
     """And does not ask whether the database runs, which has just answered."""
     who, crowded = f"//{connection.settings_dict['USER']}", "one_too_many"
+    make = psycopg.sql.SQL(f"CREATE ROLE {crowded} LOGIN CONNECTION LIMIT 0 PASSWORD {{}}")
     with psycopg.connect(database_url(), autocommit=True) as session:
-        session.execute(f"CREATE ROLE {crowded} LOGIN CONNECTION LIMIT 0")
+        session.execute(make.format(connection.settings_dict["PASSWORD"]))
         try:
             status, problem = said(*SHOW, DATABASE_URL=database_url().replace(who, f"//{crowded}"))
         finally:
