@@ -4,7 +4,7 @@ from agents.desk import claims
 
 
 @shared_task
-def shorten_waits() -> int:
+def shorten_claims() -> int:
     """Let no claim of a customer and no new order wait for longer than they do, whatever becomes of the database's
     clock; how many would have.
     """

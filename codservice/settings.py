@@ -493,8 +493,8 @@ CELERY_BEAT_SCHEDULE = {
     # The net under the wake-ups, and a clock of the retries (at most 30 s late) beside the workers' own.
     "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 600}},
     "drop-left-over": {"task": "webhooks.tasks.drop_left_over", "schedule": 30, "options": {"expires": 600}},
-    "shorten-waits": {"task": "webhooks.tasks.shorten_waits", "schedule": 60, "options": {"expires": 600}},
-    "shorten-waits-of-calls": {"task": "agents.tasks.shorten_waits", "schedule": 60, "options": {"expires": 600}},
+    "shorten-claims": {"task": "webhooks.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
+    "shorten-claims-of-customers": {"task": "agents.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
     "recover": {"task": "webhooks.tasks.recover", "schedule": 10, "options": {"expires": 600}},
     "tell-of-failing": {"task": "webhooks.tasks.tell_of_failing", "schedule": 60, "options": {"expires": 600}},
     # A sign of life, so an old one is none; a skew of this size `check_service` tells.

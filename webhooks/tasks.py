@@ -31,7 +31,7 @@ def drop_left_over() -> int:
 
 
 @shared_task
-def shorten_waits() -> int:
+def shorten_claims() -> int:
     """Let no claim and no delivery wait for longer than they do, whatever becomes of the database's clock; how many
     would have.
     """

@@ -131,8 +131,8 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_customer_up_for_as_long(
     claim_id = claims.next_customer(agent)
     Claim.objects.update(expires_at=F("expires_at") + timedelta(hours=3))
 
-    assert tasks.shorten_waits() == 1
-    assert tasks.shorten_waits() == 0
+    assert tasks.shorten_claims() == 1
+    assert tasks.shorten_claims() == 0
 
     assert claims.next_customer(colleague) is None
     assert claims.next_customer(agent) == claim_id
@@ -147,7 +147,7 @@ def test_an_order_that_came_before_the_clock_was_set_back_is_called_for(alice: A
         Order.objects.filter(id=order.id).update(call_state=state, call_due_at=Now() + timedelta(minutes=minutes))
     assert claims.next_customer(agent) is None
 
-    assert tasks.shorten_waits() == 1
+    assert tasks.shorten_claims() == 1
 
     assert claims.next_customer(agent) is not None
     assert Claim.objects.get().phone_e164 == new.phone_e164

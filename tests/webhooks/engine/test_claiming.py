@@ -234,8 +234,8 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_claim_up_for_as_long(webhook
     Claim.objects.filter(delivery_id=put_off.delivery_id).update(token=NOBODY, until=put_off.until + timedelta(hours=2))
     Claim.objects.exclude(delivery_id=put_off.delivery_id).update(until=put_off.until + timedelta(hours=1))
 
-    assert tasks.shorten_waits() == 3
-    assert tasks.shorten_waits() == 0
+    assert tasks.shorten_claims() == 3
+    assert tasks.shorten_claims() == 0
 
     assert delivery.claim(uuid4(), 10) == []
     pass_time(seconds=delivery.LEASE.total_seconds() + 1)
@@ -250,8 +250,8 @@ def test_what_was_to_be_sent_by_a_clock_that_is_set_back_waits_for_no_longer_tha
     first, retries = write(webhook, 2, age=-hour), write(webhook, 2, attempts=3, age=-15 * hour)
     write(webhook, attempts=1, age=-11 * hour)
 
-    assert tasks.shorten_waits() == 4
-    assert tasks.shorten_waits() == 0
+    assert tasks.shorten_claims() == 4
+    assert tasks.shorten_claims() == 0
 
     assert ids(delivery.claim(uuid4(), 10)) == set(first)
     waits = Delivery.objects.filter(id__in=retries).values_list(F("next_attempt_at") - Now(), flat=True)
