@@ -132,6 +132,8 @@ class StockEvent(Struct):
     new_quantity: Annotated[int, Meta(ge=0)]
 
 
+# Products are looked up each by its index: of an account that PostgreSQL has not counted yet it expects so few that it
+# would read all of them.
 # A product that was changed while its lock was waited for comes as it is now (READ COMMITTED), in `product` as in
 # `changed`; its clock is read when all locks are held. Of the movements the statement sees only those from before it
 # waited, so that a product's last change is known by its `updated_at`.
@@ -139,9 +141,15 @@ _APPLY = f"""
 WITH sent AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(updates)s::json) AS sent(
         entry int, sku text, id uuid, quantity int, expected_quantity int, is_refused boolean, event_id uuid)
+), asked AS (
+    SELECT next.id FROM unnest(%(skus)s::text[]) AS asked (sku) CROSS JOIN LATERAL (
+        SELECT id, sku FROM inventory_product WHERE account_id = %(account)s AND sku >= asked.sku ORDER BY sku LIMIT 1
+    ) AS next WHERE next.sku = asked.sku
+    UNION ALL
+    SELECT id FROM (SELECT id, account_id FROM inventory_product WHERE id = ANY(%(ids)s::uuid[]) OFFSET 0) AS theirs
+    WHERE account_id = %(account)s
 ), product AS MATERIALIZED (
-    SELECT id, sku, stock_quantity, updated_at FROM inventory_product
-    WHERE account_id = %(account)s AND (sku = ANY(%(skus)s::text[]) OR id = ANY(%(ids)s::uuid[]))
+    SELECT id, sku, stock_quantity, updated_at FROM inventory_product WHERE id = ANY(ARRAY(SELECT id FROM asked))
     ORDER BY id FOR NO KEY UPDATE
 ), clock AS MATERIALIZED (
     SELECT at, {events.TIME_AS_JSON} AS said FROM (

@@ -47,9 +47,9 @@ def fill_uncounted(order: Order, believed: str) -> None:
         )
 
 
-def orders_read() -> int:
-    """How many rows of orders were read in this transaction."""
-    read: int = one("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'orders_order'")
+def read_so_far(table: str = "orders_order") -> int:
+    """How many rows of the table were read in this transaction."""
+    read: int = one(f"SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = '{table}'")
     return read
 
 

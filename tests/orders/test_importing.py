@@ -82,9 +82,9 @@ def test_of_orders_that_are_there_only_those_that_are_named_are_read(alice, beli
     plans.fill_uncounted(make_order(alice, external_id="0"), believed)
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL plan_cache_mode = {plan}")
-    before, many = plans.orders_read(), [body(external_id=str(number)) for number in range(1000)]
+    before, many = plans.read_so_far(), [body(external_id=str(number)) for number in range(1000)]
 
     outcomes = importing.import_orders(alice.id, many, actor=ROBOT, skip_known=True)
 
     assert {type(outcome) for outcome in outcomes} == {importing.DuplicateExternalId}
-    assert plans.orders_read() - before <= len(many)
+    assert plans.read_so_far() - before <= len(many)

@@ -148,8 +148,8 @@ def test_of_orders_that_are_there_only_those_that_are_named_are_read(
     by_id = [Shipment(SHIPPED, order.id) for order in orders]
     by_number = [Shipment(SHIPPED, external_id=order.external_id) for order in orders]
     said = {"order_id": by_id, "external_id": by_number, "either": by_id[:150] + by_number[150:]}[is_named_by]
-    before = plans.orders_read()
+    before = plans.read_so_far()
 
     assert record(*said, account=alice) == [True] * 300
 
-    assert plans.orders_read() - before <= 3 * 300, "to find it, to lock it and to write it"
+    assert plans.read_so_far() - before <= 3 * 300, "to find it, to lock it and to write it"
