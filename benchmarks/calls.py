@@ -108,7 +108,7 @@ def reads(running: service.Service) -> dict[str, float]:
     ids = running.sql(FILL.format(account=account, confirmed=CONFIRMED)).split()
     running.sql(f"CREATE TABLE bench_order AS SELECT row_number() OVER () AS n, id AS order_id FROM orders_order "
               f"WHERE account_id = '{account}' LIMIT 1000; ALTER TABLE bench_order ADD PRIMARY KEY (n)")  # fmt: skip
-    # These alone: of a table that was counted while it was empty, connections that have used it go on reading all of it.
+    # These alone: of a table that was counted while it was empty, keys' checks go on to read all, until it is again.
     running.sql("VACUUM ANALYZE orders_order, orders_orderitem, bench_order")
     statement = running.shell(STATEMENT)
     read = "\\set n random(1, 1000)\n" + statement % (f"'{account}'", "(SELECT order_id FROM bench_order WHERE n = :n)")
