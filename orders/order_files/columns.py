@@ -1,5 +1,7 @@
 """What the columns of a file of orders are called, and which of them say what."""
 
+from collections.abc import Mapping
+
 from django.utils.translation import gettext_lazy as _
 
 from codservice.files.headings import Column
@@ -170,3 +172,11 @@ PRODUCT = ("product_name", "sku", "product_id")
 NAME = ("customer_name", "customer_name_2")  # two columns of a file; an order has one
 OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
 WHOSE = ("external_id", *NAME, "customer_phone")  # of these a row below the first of an order says none
+
+
+def says_customer(cells: Mapping[str, str]) -> bool:
+    return any(map(cells.get, WHOSE[1:]))
+
+
+def says_product(cells: Mapping[str, str]) -> bool:
+    return any(map(cells.get, PRODUCT))

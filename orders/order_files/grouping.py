@@ -3,18 +3,25 @@
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 from codservice import values
 from codservice.errors import Errors
-from codservice.files.headings import key
 from codservice.files.intake import FAILED, MAX_TEXT, NO_NUMBER, SHORTENED, Entry, has_failed, text_in
-from codservice.files.tables import Row, UnreadableTable, is_of_report, words_in
+from codservice.files.tables import Row, UnreadableTable, is_of_report
 from orders import phones, serializers
 from orders.order_files.cells import with_constants
-from orders.order_files.columns import AMOUNTS, COLUMNS, DETAILS, OF_ORDER, PHONES, PRODUCT, WHOSE
+from orders.order_files.columns import (
+    AMOUNTS,
+    COLUMNS,
+    DETAILS,
+    OF_ORDER,
+    PHONES,
+    WHOSE,
+    says_customer,
+    says_product,
+)
+from orders.order_files.totals import Sums, figures_of, is_line, is_priced, is_total, total_among
 from orders.serializers import SENT_OF_LINE
 
 MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
@@ -28,20 +35,6 @@ _TOTAL_OR_LINE = (
     "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
     "number in each of the rows."
 )
-# What people write at the foot of a list, beside its sums: what heads a column of what is to pay, and more; but for
-# `COD`, which a line may say of its payment.
-_TO_PAY = next(column for column in COLUMNS if column.name == "total_amount")
-_TOTALS = {
-    key(words)
-    for words in (
-        *_TO_PAY.headings, *_TO_PAY.vague, "totals", "grand total", "subtotal", "sub total", "sum", "order total",
-        "total amount", "amount due", "totaux", "total général", "sous total", "total HT", "total DA", "total DZD",
-        "montant total TTC", "somme", "المجموع الكلي", "المجموع العام", "الإجمالي الكلي",
-    )
-    if words != "cod"
-}  # fmt: skip
-_LONGEST = 60  # characters that a word of these and an amount may have here: a cell may have a megabyte
-_TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
 
 
 def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Entry]:
@@ -56,64 +49,75 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
     above, or lines stand below it. What an order's first row says of the customer holds for its other rows, and none
     may say otherwise.
     """
-    entry: list[Row] = []
-    number = ""  # that the order began with, if with any
-    first: Mapping[str, str] = {}  # cells of its first row
-    is_open = False  # whether a row below may be of it without its number
-    of_file, of_order, text = _Sums(), _Sums(), 0
+    held = _Held(constants)
     for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
-        cells, named, figures = row.cells, _number(row), _figures(row.cells)
+        if ended := held.take(row, below):
+            yield ended
+    if held.rows:
+        yield held.rows
+
+
+class _Held:
+    """The order of which a row is looked at, as far as it has come, and the sums of what stood above."""
+
+    def __init__(self, constants: Mapping[str, str]) -> None:
+        self.constants = constants
+        self.rows: list[Row] = []
+        self.number = ""  # that it began with, if with any
+        self.first: Mapping[str, str] = {}  # cells of its first row
+        self.is_open = False  # whether a row below may be of it without its number
+        self.text = 0  # characters
+        self.of_order, self.of_file = Sums(), Sums()
+
+    def take(self, row: Row, below: Row) -> Entry:
+        """Add a row, or begin the next order with it and return the one that has ended; else nothing."""
+        cells, figures, named = row.cells, figures_of(row.cells), _number(row)
         # In a report, which lacks rows, a row's figures are the sums of none.
-        said = None if is_of_report(cells) else figures or _figures(with_constants({"quantity": "1"}, cells))
-        is_of_order = of_order.are(said)
-        is_of_file = not is_of_order and of_file.are(said)  # and what stands below it is of no order
-        is_total = _is_total(row, is_foot=is_of_file)
-        are_sums = is_total and (is_of_order or is_of_file)
-        if named and named == number:
+        said = None if is_of_report(cells) else figures or figures_of(with_constants({"quantity": "1"}, cells))
+        is_of_order = self.of_order.are(said)
+        is_foot = not is_of_order and self.of_file.are(said)  # and what stands below it is of no order
+        is_sum = is_total(row, is_foot=is_foot)
+        are_sums = is_sum and (is_of_order or is_foot)
+        if named and named == self.number:
             goes_on = True
-        elif not is_open or row.is_apart:
+        elif not self.is_open or row.is_apart:
             goes_on = False
-        elif is_total:
-            is_line = _is_priced(cells) and not are_sums
-            is_above = not is_of_file and not below.is_apart and _goes_on(below.cells)
-            has_line = is_above and _is_line(below, constants)
-            goes_on = is_line or has_line or _number(below) == number != ""
+        elif is_sum:
+            goes_on = (is_priced(cells) and not are_sums) or self._goes_on_below(below, is_foot=is_foot)
         else:
-            goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
+            goes_on = _is_left_behind(cells, self.first) if named else _goes_on(cells)
+
+        ended: Entry = []
+        if not goes_on or len(self.rows) == MAX_ROWS:
+            ended, self.rows, self.text = self.rows, [], 0
         if not goes_on:
-            of_order = _Sums(_amount(with_constants(constants, cells), "shipping_fee"))
+            self.number, self.first = named, cells
+            self.is_open = any(map(cells.get, WHOSE)) and not is_sum
+            self.of_order = Sums(with_constants(self.constants, cells))
         if not are_sums:
-            of_file.add(figures)
-            of_order.add(figures)
-        if entry and (not goes_on or len(entry) == MAX_ROWS):
-            yield entry
-            entry, text = [], 0
-        if not goes_on:
-            number, first, is_open = named, cells, any(map(cells.get, WHOSE)) and not is_total
-        entry.append(row)
-        text += text_in(row)
-        if text > MAX_TEXT:
+            self.of_file.add(figures)
+            self.of_order.add(figures)
+        self.rows.append(row)
+        self.text += text_in(row)
+        if self.text > MAX_TEXT:
             raise UnreadableTable(f"The file has too much text in row {row.line}.")
-    if entry:
-        yield entry
+        return ended
 
-
-def _is_line(row: Row, constants: Mapping[str, str]) -> bool:
-    """Whether a row below a total is a line, or costs besides as a delivery does, and no other row of a foot."""
-    cells = row.cells
-    is_of_foot = _is_total(row) or key(cells.get("product_name", "")) in _TAXES
-    is_said = _says_product(cells) and any(map(cells.get, ("quantity", "unit_price")))
-    return (is_said or _is_priced(with_constants(constants, cells))) and not is_of_foot
+    def _goes_on_below(self, below: Row, *, is_foot: bool) -> bool:
+        """Whether the row below a total is of this order."""
+        if number := _number(below):
+            return number == self.number
+        return not (is_foot or below.is_apart) and _goes_on(below.cells) and is_line(below, self.constants)
 
 
 def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
     """Why these rows may not be one order."""
     first, below = entry[0].cells, entry[1:]
-    if _is_total(entry[0]):
+    if is_total(entry[0]):
         return {"": [_TOTAL]}
-    if any(map(_is_total, below)):
+    if any(map(is_total, below)):
         return {"external_id": [_TOTAL_OR_LINE]}
-    if (index := _own_total(entry, constants)) is not None:
+    if (index := total_among(entry, constants)) is not None:
         return {f"items.{index}.product_name": [_OWN_TOTAL]}
     if failed := [
         f"items.{index}.{name}"
@@ -138,39 +142,6 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
         for name in OF_ORDER
         if row.cells.get(name) and not _is_same(name, row.cells, first)
     }
-
-
-def _own_total(entry: Entry, constants: Mapping[str, str]) -> int | None:
-    """Which row is a total all the same, with the order's number or a product: its product is called so, and it costs
-    no less than the dearest line above it, be it with a fee, a tax or a discount of which the file says nothing.
-
-    The word may stand in any of its cells where it says the sums of the lines above it and no customer: a brand or a
-    payment may be called so too. Where the order's first row has it as well, as in `Paiement`, it says nothing.
-    """
-    if len(entry) == 1:
-        return None
-    dearest, sums = _ZERO, _Sums(_amount(with_constants(constants, entry[0].cells), "shipping_fee"))
-    for index, row in enumerate(entry):
-        cells = with_constants(constants, row.cells)
-        price, figures = _amount(cells, "unit_price"), _figures(cells)
-        if index and price is not None and price >= dearest:
-            called = [cell for name in PRODUCT if (cell := row.cells.get(name))]
-            if sums.are(figures) and not says_customer(row.cells) and not any(map(_is_word_of_total, entry[0].words)):
-                called += row.words
-            if any(map(_is_word_of_total, called)):
-                return index
-        dearest = max(dearest, price or _ZERO)
-        sums.add(figures)
-    return None
-
-
-def _is_word_of_total(word: str) -> bool:
-    return len(word) <= _LONGEST and _is_known_total(word)
-
-
-@lru_cache(10_000)
-def _is_known_total(word: str) -> bool:
-    return key(word) in _TOTALS
 
 
 def _behind(cells: Mapping[str, str]) -> list[str]:
@@ -208,95 +179,13 @@ def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
     """
     if not _can_be_used(cells):
         return all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
-    return says_customer(first) and not says_customer(cells) and _says_product(cells)
+    return says_customer(first) and not says_customer(cells) and says_product(cells)
 
 
 def _can_be_used(cells: Mapping[str, str]) -> bool:
     """Whether a row's number may be that of an order."""
     number = cells["external_id"]
     return not (has_failed(number) or SHORTENED.fullmatch(number) or serializers.external_id(cells) is None)
-
-
-def says_customer(cells: Mapping[str, str]) -> bool:
-    return any(map(cells.get, WHOSE[1:]))
-
-
-def _says_product(cells: Mapping[str, str]) -> bool:
-    return any(map(cells.get, PRODUCT))
-
-
-def _is_counted(cells: Mapping[str, str]) -> bool:
-    """Whether a row says how many of which product, as a line does, and `TVA` at the foot of a list does not."""
-    return _says_product(cells) and bool(cells.get("quantity"))
-
-
-def _is_priced(cells: Mapping[str, str]) -> bool:
-    """Whether a row says besides what one of them costs, or which of the catalog it is: all that a line needs."""
-    names = [cell for name in ("unit_price", "product_id", "sku") if (cell := cells.get(name))]
-    return _is_counted(cells) and any(key(cell) not in _TOTALS for cell in names)
-
-
-Figures = tuple[Decimal, Decimal]  # a row's quantity and price
-_ZERO = Decimal()
-
-
-class _Sums:
-    """Of those lines of a file whose quantity and price can be read, or of an order, whose fee may be among them."""
-
-    def __init__(self, fee: Decimal | None = None) -> None:
-        self.fee, self.quantities, self.prices, self.amounts = fee or _ZERO, Decimal(), Decimal(), Decimal()
-
-    def add(self, figures: Figures | None) -> None:
-        if figures:
-            quantity, price = figures
-            self.quantities, self.prices = self.quantities + quantity, self.prices + price
-            self.amounts += price * quantity
-
-    def are(self, figures: Figures | None) -> bool:
-        """Whether a row says the sums, or one time what all costs together."""
-        if figures is None:
-            return False
-        quantity, price = figures
-        costs = (self.amounts, self.amounts + self.fee)
-        return (quantity == 1 and price in costs) or (quantity == self.quantities and price in (self.prices, *costs))
-
-
-def _figures(cells: Mapping[str, str]) -> Figures | None:
-    quantity, price = _amount(cells, "quantity"), _amount(cells, "unit_price")
-    return None if quantity is None or price is None else (quantity, price)
-
-
-def _amount(cells: Mapping[str, str], name: str) -> Decimal | None:
-    """None where none can be read."""
-    if not (cell := cells.get(name)):
-        return None
-    try:
-        return _figure(cell)
-    except ValueError:
-        return None
-
-
-def _figure(cell: str) -> Decimal:
-    if len(cell) < 16 and cell.replace(".", "", 1).isdecimal():  # as most are: the other way takes 20 times as long
-        return Decimal(cell)
-    if len(cell) > _LONGEST:
-        raise ValueError("Is no amount.")
-    return values.amount(values.plain_amount(cell))
-
-
-def _is_total(row: Row, *, is_foot: bool = False) -> bool:
-    """Whether a row says the sums of a list and not whose they are.
-
-    The word may stand in any of its cells; where the row says a product, and not all that the file has above, in one of
-    an order's columns but its notes: in another, such as `Paiement`, it may be said of a line.
-    """
-    cells = row.cells
-    whose = [cell for name in WHOSE if (cell := cells.get(name))]
-    if len(whose) > 1 or not all(key(cell) in _TOTALS for cell in whose):
-        return False
-    is_line = not is_foot and any(map(cells.get, (*PRODUCT, *DETAILS)))
-    words = words_in([cells.get(name, "") for name in _NAMES if name != "notes"]) if is_line else row.words
-    return any(map(_is_word_of_total, words))
 
 
 def _number(row: Row) -> str:

@@ -19,7 +19,7 @@ from orders import fees, importing, serializers
 from orders.models import Order, OrderEdit
 from orders.order_files import grouping
 from orders.order_files.cells import Catalog, Fees, body_of, errors_of, with_constants
-from orders.order_files.columns import COLUMNS, PRODUCT
+from orders.order_files.columns import COLUMNS, PRODUCT, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 _FEWER = (
@@ -84,7 +84,7 @@ class OrderRows(Intake):
         )
         for (entry, body), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
-                if is_of_report(cells := entry[0].cells) and not grouping.says_customer(cells):
+                if is_of_report(cells := entry[0].cells) and not says_customer(cells):
                     refused.append((entry, {"external_id": [_LEFT_OUT]}))
                 elif len(entry) > line_counts.get(outcome.order_id, len(entry)):
                     refused.append((entry, {"external_id": [_FEWER]}))

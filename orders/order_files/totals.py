@@ -1,0 +1,134 @@
+"""Rows that say the sums of others, and are no orders and no lines of any."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+
+from codservice import values
+from codservice.files.headings import key
+from codservice.files.intake import Entry
+from codservice.files.tables import Row, words_in
+from orders.order_files.cells import with_constants
+from orders.order_files.columns import COLUMNS, DETAILS, PRODUCT, WHOSE, says_customer, says_product
+
+_ALL_BUT_NOTES = [column.name for column in COLUMNS if column.name != "notes"]
+# What people write at the foot of a list, beside its sums: what heads a column of what is to pay, and more; but for
+# `COD`, which a line may say of its payment.
+_TO_PAY = next(column for column in COLUMNS if column.name == "total_amount")
+_TOTALS = {
+    key(words)
+    for words in (
+        *_TO_PAY.headings, *_TO_PAY.vague, "totals", "grand total", "subtotal", "sub total", "sum", "order total",
+        "total amount", "amount due", "totaux", "total général", "sous total", "total HT", "total DA", "total DZD",
+        "montant total TTC", "somme", "المجموع الكلي", "المجموع العام", "الإجمالي الكلي",
+    )
+    if words != "cod"
+}  # fmt: skip
+_LONGEST = 60  # characters that a word of these and an amount may have here: a cell may have a megabyte
+_TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
+
+Figures = tuple[Decimal, Decimal]  # a row's quantity and price
+_ZERO = Decimal()
+
+
+class Sums:
+    """Of those lines of a file whose quantity and price can be read, or of an order, whose fee may be among them."""
+
+    def __init__(self, cells_of_order: Mapping[str, str] | None = None) -> None:
+        fee = _amount(cells_of_order, "shipping_fee") if cells_of_order else None
+        self.fee, self.quantities, self.prices, self.amounts = fee or _ZERO, _ZERO, _ZERO, _ZERO
+
+    def add(self, figures: Figures | None) -> None:
+        if figures:
+            quantity, price = figures
+            self.quantities, self.prices = self.quantities + quantity, self.prices + price
+            self.amounts += price * quantity
+
+    def are(self, figures: Figures | None) -> bool:
+        """Whether a row says the sums, or one time what all costs together."""
+        if figures is None:
+            return False
+        quantity, price = figures
+        costs = (self.amounts, self.amounts + self.fee)
+        return (quantity == 1 and price in costs) or (quantity == self.quantities and price in (self.prices, *costs))
+
+
+def figures_of(cells: Mapping[str, str]) -> Figures | None:
+    """None where one of the two cannot be read."""
+    quantity, price = _amount(cells, "quantity"), _amount(cells, "unit_price")
+    return None if quantity is None or price is None else (quantity, price)
+
+
+def is_total(row: Row, *, is_foot: bool = False) -> bool:
+    """Whether a row says the sums of a list and not whose they are.
+
+    The word may stand in any of its cells; where the row says a product, and not all that the file has above
+    (`is_foot`), in one of an order's columns but its notes: in another, such as `Paiement`, it may be said of a line.
+    """
+    cells = row.cells
+    whose = [cell for name in WHOSE if (cell := cells.get(name))]
+    if len(whose) > 1 or not all(key(cell) in _TOTALS for cell in whose):
+        return False
+    is_line = not is_foot and any(map(cells.get, (*PRODUCT, *DETAILS)))
+    words = words_in([cells.get(name, "") for name in _ALL_BUT_NOTES]) if is_line else row.words
+    return any(map(_is_word_of_total, words))
+
+
+def total_among(entry: Entry, constants: Mapping[str, str]) -> int | None:
+    """Which row is a total all the same, with the order's number or a product: its product is called so, and it costs
+    no less than the dearest line above it, be it with a fee, a tax or a discount of which the file says nothing.
+
+    The word may stand in any of its cells where it says the sums of the lines above it and no customer: a brand or a
+    payment may be called so too. Where the order's first row has it as well, as in `Paiement`, it says nothing.
+    """
+    if len(entry) == 1:
+        return None
+    dearest, sums = _ZERO, Sums(with_constants(constants, entry[0].cells))
+    for index, row in enumerate(entry):
+        cells = with_constants(constants, row.cells)
+        price, figures = _amount(cells, "unit_price"), figures_of(cells)
+        if index and price is not None and price >= dearest:
+            called = [cell for name in PRODUCT if (cell := row.cells.get(name))]
+            if sums.are(figures) and not says_customer(row.cells) and not any(map(_is_word_of_total, entry[0].words)):
+                called += row.words
+            if any(map(_is_word_of_total, called)):
+                return index
+        dearest = max(dearest, price or _ZERO)
+        sums.add(figures)
+    return None
+
+
+def is_line(row: Row, constants: Mapping[str, str]) -> bool:
+    """Whether a row below a total is a line, or costs besides as a delivery does, and no other row of a foot."""
+    cells = row.cells
+    is_of_foot = is_total(row) or key(cells.get("product_name", "")) in _TAXES
+    is_said = says_product(cells) and any(map(cells.get, ("quantity", "unit_price")))
+    return (is_said or is_priced(with_constants(constants, cells))) and not is_of_foot
+
+
+def is_priced(cells: Mapping[str, str]) -> bool:
+    """Whether a row says how many of which product, as a line does and `TVA` at the foot of a list does not, and what
+    one costs or which of the catalog it is: all that a line needs."""
+    names = [cell for name in ("unit_price", "product_id", "sku") if (cell := cells.get(name))]
+    return says_product(cells) and bool(cells.get("quantity")) and any(key(cell) not in _TOTALS for cell in names)
+
+
+def _is_word_of_total(word: str) -> bool:
+    return len(word) <= _LONGEST and _is_known_total(word)
+
+
+@lru_cache(10_000)
+def _is_known_total(word: str) -> bool:
+    return key(word) in _TOTALS
+
+
+def _amount(cells: Mapping[str, str], name: str) -> Decimal | None:
+    """None where none can be read."""
+    if not (cell := cells.get(name)):
+        return None
+    if len(cell) < 16 and cell.replace(".", "", 1).isdecimal():  # as most are: the other way takes 20 times as long
+        return Decimal(cell)
+    try:
+        return values.amount(values.plain_amount(cell)) if len(cell) <= _LONGEST else None
+    except ValueError:
+        return None
