@@ -180,6 +180,8 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
         ("a|b|c|d|e,f\n1,2\n", ["a|b|c|d|e", "f"], 2),
         ('sku|price\n"A|B"|1,50\n', ["sku", "price"], 2),
         ("Robes | Sacs\nsku;price\nA;1|2\n", ["sku", "price"], 3),
+        ("Robes | Sacs | Été | 2026\n\nsku;price\nA;1|2\n", ["sku", "price"], 4),
+        ("a|b|c|d\n1|2, x|3|4|\n", ["a", "b", "c", "d"], 2),
     ],
 )
 def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names: list[str], line: int) -> None:

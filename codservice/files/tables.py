@@ -278,8 +278,8 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
             break
         line, bars = file.readline(MAX_RECORD), outside.count("|")
         outside = _outside_quotes(file, line)
-        if bars >= SURE or 0 < bars == outside.count("|"):  # one or two may stand in a title
-            return "|", 0
+        if bars and (outside.count("|") == bars or (bars >= SURE and ("|" in outside or not line))):
+            return "|", 0  # alone, some may stand in a title
     return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
 
 
