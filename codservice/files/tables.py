@@ -143,8 +143,8 @@ class Table:
             file.seek(0)
             last, lines = b"", 0
             for piece in iter(lambda: file.read(1 << 20), b""):
-                last, lines = piece[-1:], lines + piece.count(b"\n")
-        return lines + (last not in b"\n\0")  # the last line needs no end
+                last, lines = piece[-2:].rstrip(b"\0"), lines + piece.count(b"\n")
+        return lines + (not last.endswith(b"\n"))  # the last line needs no end
 
     def __iter__(self) -> Iterator[Row]:
         names, width = self.names, len(self.names)

@@ -334,7 +334,9 @@ def test_progress_goes_by_lines_of_which_a_row_may_have_several(alice: Account, 
 
     assert "100 %: 61 of 61 lines" in err.getvalue().splitlines()
     path.write_bytes(path.read_bytes().rstrip())
-    for table in (Table(path), Table(sheet)):
+    wide = tmp_path / "utf-16.csv"
+    wide.write_text("sku\nA\nB", encoding="utf-16")
+    for table in (Table(path), Table(wide), Table(sheet)):
         assert table.line_count() == [row.end for row in table][-1]
 
 
