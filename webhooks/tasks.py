@@ -32,8 +32,8 @@ def drop_left_over() -> int:
 
 @shared_task
 def shorten_claims() -> int:
-    """Let no claim and no delivery wait for longer than they do, whatever becomes of the database's clock; how many
-    would have.
+    """Let no claim last, and no delivery wait, for longer than usual, whatever becomes of the database's clock; how
+    many would have.
     """
     return delivery.shorten_waits()
 
