@@ -127,7 +127,7 @@ def _number(text: str, phone: str | None) -> str:
     Where the number begins, the 0 before it is no digit of it.
     """
     digits = phones.digits(text)
-    if digits is None:
+    if digits is None or len(digits) < trigrams.LENGTH:  # `1-2` is of an address; no index has so few
         return text
     if phone is None:
         digits = f"+{digits}" if text.startswith("+") else re.sub("^00(?=213)", "+", digits)
