@@ -115,8 +115,8 @@ class Command(BaseCommand):
     ) -> Iterator[T]:
         """The items, with a progress bar when stderr is a terminal and a line per 5 % elsewhere.
 
-        `total` is how many there were a moment ago: more may come. `end` is how many an item and those before it are,
-        where one may be several.
+        `total` is how many there were a moment ago: more or fewer may come. `end` is how many an item and those before
+        it are, where one may be several.
         """
         reached = ((end(item) if end else count, item) for count, item in enumerate(items, start=1))
         if sys.stderr.isatty():
@@ -124,6 +124,7 @@ class Command(BaseCommand):
                 for count, item in reached:
                     yield item
                     bar.update(count - bar.n)
+                bar.update(max(total - bar.n, 0))
             return
         percent = 5 if total >= 20 else 105
         for count, item in reached:
@@ -132,6 +133,8 @@ class Command(BaseCommand):
                 percent = count * 100 // total // 5 * 5
                 self.say(f"{percent} %: {count} of {total} {unit}")
                 percent += 5
+        if percent <= 100:
+            self.say(f"100 %: {total} of {total} {unit}")
 
 
 class _Output(OutputWrapper):
