@@ -195,7 +195,7 @@ class FeedPages(BasePagination):
             {
                 "after": ("A `next` of before; empty, or not sent, for the oldest that is kept.", CURSOR),
                 "types": ("One or several kinds, comma separated.", kinds),
-                "limit": ("How many, at most.", number_schema(feed.MOST, feed.MOST)),
+                "limit": (f"How many, at most: {feed.MOST} if not sent.", number_schema(feed.MOST)),
             }
         )
 

@@ -127,8 +127,8 @@ class Pages(BasePagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         by_number = {
-            "page": ("Which page, from 1 on; one past the end is empty.", number_schema(1, MAX_PAGE)),
-            "per_page": ("How many a page holds.", number_schema(self.page_size, self.max_page_size)),
+            "page": ("Which page, from 1 on; one past the end is empty.", number_schema(MAX_PAGE)),
+            "per_page": (f"How many a page holds: {self.page_size} if not sent.", number_schema(self.max_page_size)),
         }
         text = "Instead of `page`: empty for the first page, then the last page's `meta.next_cursor`."
         by_cursor = {"cursor": (text, {"type": "string", "maxLength": MAX_CURSOR})}
@@ -173,9 +173,9 @@ def query_parameters(described: Mapping[str, tuple[str, dict[str, Any]]]) -> lis
     ]
 
 
-def number_schema(default: int, most: int) -> dict[str, Any]:
-    """What `read_number` takes."""
-    return {"type": "integer", "minimum": 1, "maximum": most, "default": default}
+def number_schema(most: int) -> dict[str, Any]:
+    """What `read_number` takes. Without a default, which generated clients would send: a `page` beside each cursor."""
+    return {"type": "integer", "minimum": 1, "maximum": most}
 
 
 def read_number(request: Request, name: str, default: int, most: int) -> int:

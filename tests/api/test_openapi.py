@@ -1,5 +1,6 @@
 """The OpenAPI description is valid, is what the service really does, and schemathesis finds nothing against it."""
 
+import json
 import os
 import re
 import subprocess
@@ -195,6 +196,11 @@ def test_null_is_one_of_the_values_of_a_choice_that_may_be_null(description, sch
 
     assert "null" in choice["type"]
     assert None in choice["enum"]
+
+
+def test_what_may_be_left_out_has_no_default(description):
+    """Generated clients would send it: `page` beside each `cursor`, or to the inventory, which gives all without."""
+    assert '"default"' not in json.dumps(description)
 
 
 def test_a_ping_alone_is_described_as_tried_once(description):
