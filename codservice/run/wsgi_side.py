@@ -3,6 +3,7 @@
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -36,6 +37,8 @@ class Answer:
     def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
         self.status = int(status[:3])
         self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        if self.status == HTTPStatus.NOT_MODIFIED:  # Django says 0, which would be the length of what it has not sent
+            self.headers = [(name, value) for name, value in self.headers if name != b"content-length"]
 
     def next(self) -> bytes:
         """The next pieces joined, PIECE_BYTES or more unless they are the last; empty at the end."""

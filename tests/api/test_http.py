@@ -53,6 +53,8 @@ def test_head_is_get_without_the_body(service, key):
     get, head = service.send("GET", ORDERS, key=key), service.send("HEAD", ORDERS, key=key)
     assert (head.status, head.body) == (200, b"")
     assert head.headers.keys() == get.headers.keys()
+    known = service.send("HEAD", "/api/v1/regions/wilayas", headers={"If-None-Match": "*"}, key=key)
+    assert (known.status, known.headers.get("Content-Length")) == (304, None)  # that of GET, or none (RFC 9110, 8.6)
 
 
 @pytest.mark.parametrize("charset", ["idna", "zlib", "punycode", "utf-16", "bogus", "utf-7", "latin-1"])
