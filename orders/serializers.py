@@ -60,7 +60,7 @@ class RegionField(Text):
 # What every client should send for a wilaya; many more spellings are understood.
 WILAYA_TEXTS = [
     {"type": "string", "pattern": "^(0{0,2}[1-9]|0?[1-6][0-9])$", "title": "Code"},
-    {"type": "string", "enum": [name for w in regions.WILAYAS for name in (w.name, w.name_ar)], "title": "Name"},
+    {"type": "string", "enum": [name for w in regions.WILAYAS for name in (w.name, w.name_ar)], "title": "Wilaya"},
 ]
 
 

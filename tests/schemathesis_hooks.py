@@ -35,6 +35,7 @@ MOST_WEBHOOKS = 10  # an account may have 20
 def before_call(context: Any, case: Any, **kwargs: Any) -> None:
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
+    round_amounts(case.body)
     if "id" in case.path_parameters and case.meta.phase.name.value != "stateful":
         if "/orders/" in case.operation.path:
             case.path_parameters["id"] = next(ORDERS)
@@ -81,6 +82,17 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
     if case.operation.label == "POST /api/v1/orders" and isinstance(case.body, dict):
         complete_order(case.body)
         make_key_new(case)
+
+
+AMOUNTS = {"total_amount", "shipping_fee", "unit_price", "price", "home", "desk"}
+
+
+def round_amounts(body: Any) -> None:
+    """To two decimal places, which the description says in words."""
+    for key, value in body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ():
+        if key in AMOUNTS and isinstance(value, float):
+            body[key] = round(value, 2)
+        round_amounts(value)
 
 
 def make_key_new(case: Any) -> None:

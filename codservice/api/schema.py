@@ -58,10 +58,10 @@ class Schema(AutoSchema):
             # for generators of clients what has one is always there, and would have to be sent.
             meta = self._get_serializer_field_meta(field, direction)
             meta.pop("default", None)
-            schema = append_meta(deepcopy(field.openapi), meta)
-            if field.allow_null and "enum" in schema:  # whose values are all that may be sent, whatever its types are
-                schema["enum"].append(None)
-            return schema
+            schema = deepcopy(field.openapi)
+            if field.allow_null and "enum" in schema:  # null beside the choice: within it, generators name it thrice
+                schema = {"anyOf": [schema]}
+            return append_meta(schema, meta)
         return super()._map_serializer_field(field, direction, bypass_extensions)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
