@@ -207,6 +207,13 @@ def test_null_stands_beside_a_choice_that_may_be_null(description, schema, name)
     assert (choice["type"], None in choice["enum"], null) == ("string", False, {"type": "null"})
 
 
+def test_no_body_is_a_choice(description):
+    """Of its parts generators make classes, none of which is a whole body; or none, and a list of anything."""
+    schemas = description["components"]["schemas"]
+
+    assert [name for name, schema in schemas.items() if schema.keys() & {"anyOf", "oneOf", "allOf"}] == []
+
+
 def test_what_may_be_left_out_has_no_default(description):
     """Generated clients would send it: `page` beside each `cursor`, or to the inventory, which gives all without."""
     assert '"default"' not in json.dumps(description)
