@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.forms import UsernameField
 from django.core.exceptions import ValidationError
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
@@ -20,9 +21,9 @@ from agents.supervision import for_supervisors, minding
 from codservice import days
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
-from codservice.accounts.staff import AGENTS, SUPERVISORS, make
+from codservice.accounts.staff import AGENTS, NAMES, SUPERVISORS, make
 from codservice.bidi import unturned
-from codservice.form_fields import Form
+from codservice.form_fields import Form, Words
 from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote
 
@@ -40,7 +41,8 @@ class PersonForm(Form, forms.ModelForm):
 
     class Meta:
         model = User
-        fields = ("username", "first_name", "last_name")
+        fields = ("username", *NAMES)
+        field_classes = {"username": UsernameField, **dict.fromkeys(NAMES, Words)}
 
     def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -24,7 +24,7 @@ from codservice import days, values
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.form_fields import DayField, Form, LongSelect
+from codservice.form_fields import DayField, Form, LongSelect, Words
 
 MOST = 200  # periods, merchants to choose from are as many as there are
 MOST_BEFORE = 10  # of those that go before one
@@ -49,7 +49,7 @@ class CallingPeriodForm(Form, HoursInOrder):
             "last_day": gettext_lazy("Choose the same day again to open a single day."),
         }
         widgets = CLOCKS
-        field_classes = dict.fromkeys(("first_day", "last_day"), DayField)
+        field_classes = {"name": Words, "first_day": DayField, "last_day": DayField}
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()

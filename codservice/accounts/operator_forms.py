@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from codservice import mails
-from codservice.accounts import merchants, security_log, sessions
+from codservice.accounts import merchants, security_log, sessions, staff
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
 from codservice.form_fields import Form, MailField, RowSinceShown, SinceShown, Words
@@ -63,6 +63,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         fields = (
             "username", "first_name", "last_name", "email", "is_active", "is_staff", "groups", "is_superuser",
         )  # fmt: skip
+        field_classes = auth_forms.UserChangeForm.Meta.field_classes | dict.fromkeys(staff.NAMES, Words)
         labels = {
             "is_active": gettext_lazy("May sign in"),
             "is_staff": gettext_lazy("Works in the console"),

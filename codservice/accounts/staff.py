@@ -13,6 +13,7 @@ from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
 
 AGENTS, SUPERVISORS = "Agents", "Supervisors"  # the groups that a migration makes
+NAMES = ("first_name", "last_name")
 
 
 def make(

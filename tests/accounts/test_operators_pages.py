@@ -249,6 +249,16 @@ def test_nobody_gets_a_name_that_is_anothers_but_for_case(operator: Client) -> N
     assert User.objects.get(username="LYNDA").first_name == "Karim"
 
 
+def test_a_persons_name_is_kept_as_every_other_text(operator: Client) -> None:
+    person = factories.AgentFactory(username="karim")
+    there, form = page("accounts_user_change", person.pk), {"username": "karim", "is_staff": "on", "is_active": "on"}
+    for name in ("Ka\arim", "Ka\nrim", "a" + "\u0301" * 140):
+        assert "characters that cannot be stored" in text_of(operator.post(there, form | {"last_name": name}))
+    assert operator.post(there, form | {"first_name": "Ai\u0308cha"}).status_code == 302
+    person.refresh_from_db()
+    assert (person.first_name, person.last_name) == ("Aïcha", "")
+
+
 def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, root: User, alice: Account) -> None:
     there = page("accounts_user_change", alice.holder.pk)
     form = {"username": alice.holder.username, "is_active": "on", "is_staff": "on"}

@@ -486,6 +486,7 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supe
         {"last_day": "9999-12-31"},
         {"account": "x"},
         {"name": "x" * 101},
+        {"name": "Rama\ndan"},
         {"opens_at": ""},
         {"break_from": "12:00"},
         {"break_from": "12:00", "break_until": "16:00"},
