@@ -143,7 +143,7 @@ class OrderAdmin(admin.ModelAdmin):
         def of_decided(request: HttpRequest, order_id: UUID, **kwargs: Any) -> HttpResponse:
             order = get_object_or_404(Order.live, id=order_id)
             if order.status == Status.PENDING:
-                messages.error(request, _("This order waits for a call: call the customer to decide it."))
+                messages.error(request, _("This order is waiting for a call. Call the customer to decide it."))
                 return redirect(_page(order_id))
             return view(request, order, **kwargs)
 

@@ -66,7 +66,10 @@ class CallingHours(models.Model):
     opens_at = models.TimeField(_("call from"))
     closes_at = models.TimeField(_("call until"))
     break_from = models.TimeField(
-        _("break from"), null=True, blank=True, help_text=_("Nobody is called in the break. Leave both empty for none.")
+        _("break from"),
+        null=True,
+        blank=True,
+        help_text=_("No calls are made during the break. Leave both empty for no break."),
     )
     break_until = models.TimeField(_("break until"), null=True, blank=True)
 
@@ -102,13 +105,13 @@ class CallingRules(CallingHours):
         _("minutes between attempts"),
         default=120,
         validators=[MinValueValidator(5), MaxValueValidator(7 * 24 * 60)],
-        help_text=_("At least this long after a call that was not answered."),
+        help_text=_("The shortest wait after an unanswered call."),
     )
     most_attempts = models.PositiveSmallIntegerField(
         _("maximum attempts"),
         default=6,
         validators=[MinValueValidator(1), MaxValueValidator(50)],
-        help_text=_("After this many unanswered calls a supervisor decides."),
+        help_text=_("After this many unanswered calls, a supervisor decides."),
     )
     opens_at = models.TimeField(_("call from"), default=time(9))
     closes_at = models.TimeField(_("call until"), default=time(20))
@@ -123,7 +126,7 @@ class CallingRules(CallingHours):
         _("public holidays are days off"),
         default=False,
         db_default=False,
-        help_text=_("Algeria's. Islamic ones are estimated: open a day by hand where the estimate is wrong."),
+        help_text=_("Algeria's public holidays. Islamic dates are estimates: if one is wrong, open the day yourself."),
     )
     script_fr = models.CharField(
         _("what agents say, in French"), max_length=2000, blank=True, default="", db_default=""

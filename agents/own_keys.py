@@ -27,6 +27,6 @@ def switch(request: HttpRequest) -> HttpResponse:
     else:
         request.session[SESSION] = True
     messages.success(
-        request, _("Shortcuts are on.") if has_keys else _("Shortcuts are off: no single key presses a button.")
+        request, _("Shortcuts are on.") if has_keys else _("Shortcuts are off. No single key presses a button.")
     )
     return redirect("admin:index")

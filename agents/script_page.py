@@ -26,7 +26,7 @@ def script(request: HttpRequest, account: Account) -> HttpResponse:
     if form.is_valid():
         if "preview" not in request.POST:
             rules.save(form, account)
-            messages.success(request, _("Agents read it from the next call on."))
+            messages.success(request, _("Agents will see it from the next call."))
             return redirect("account-script")
         texts = {"fr": form.cleaned_data["script_fr"], "ar": form.cleaned_data["script_ar"]}
     read = [

@@ -87,7 +87,7 @@ def _unserved(agent: User, account_ids: Iterable[UUID]) -> list[str]:
 
 def _in_words(agent: User, names: Iterable[str]) -> str:
     said = {"name": unturned(agent.display_name), "merchants": listed(map(unturned, names))}
-    return _("By the rules %(name)s does not serve %(merchants)s.") % said
+    return _("%(name)s is not set to serve %(merchants)s.") % said
 
 
 # Asked only where there are rules. An agent who serves all is soon found, and then nothing more is looked for.

@@ -152,7 +152,7 @@ def take(order_id: UUID, *, agent: User) -> UUID:
     theirs = pending.filter(phone_e164__in=pending.filter(id=order_id).values("phone_e164"))
     waiting = list(theirs.values_list("phone_e164", "account_id", "callback_agent_id"))
     if not waiting:
-        raise NothingToCallFor(_("This order has already been decided: there is no need to call."))
+        raise NothingToCallFor(_("This order has already been decided. There is no need to call."))
     phone = waiting[0][0]
     if all(promised_by != agent.id for _phone, _account_id, promised_by in waiting):
         assignment.check_customer(agent, {account_id for _phone, account_id, _promised_by in waiting})

@@ -35,24 +35,24 @@ class NotHeld(Refused):
     code, status = "customer_not_held", 409
 
     def __init__(self) -> None:
-        super().__init__(_("This customer is no longer yours. Nothing was saved; press Next order."))
+        super().__init__(_("This customer is no longer yours. Nothing was saved. Press Next order."))
 
 
 class HandoverReason(models.TextChoices):
     """What calls are handed over for most; the note has the words that the agent read."""
 
     LANGUAGE = "language", gettext_lazy("Speaks another language")
-    SUPERVISOR = "supervisor", gettext_lazy("Asks for somebody in charge")
-    KNOWN = "known", gettext_lazy("Has spoken with a colleague before")
-    RUDE = "rude", gettext_lazy("Insults or threatens")
+    SUPERVISOR = "supervisor", gettext_lazy("Asks for someone in charge")
+    KNOWN = "known", gettext_lazy("Spoke with a colleague before")
+    RUDE = "rude", gettext_lazy("Abusive or threatening")
 
 
 class SkipReason(models.TextChoices):
     """What customers are skipped for most; the note has the words that the agent read."""
 
-    LINE = "line", gettext_lazy("The line is bad")
+    LINE = "line", gettext_lazy("Bad line")
     DROPPED = "dropped", gettext_lazy("The call was cut off")
-    ASK = "ask", gettext_lazy("I ask the merchant first")
+    ASK = "ask", gettext_lazy("I need to ask the merchant first")
     KNOWN = "known", gettext_lazy("I know this customer")
 
 

@@ -32,7 +32,7 @@ MOST_ADDED = 10  # lines that one edit adds
 MORE_DETAILS = 2  # that a line may get at once
 MOST_DETAILED = 20  # lines whose details can be changed, so that the page stays small
 
-NOT_SOLD = _("This product is not sold any more.")
+NOT_SOLD = _("This product is no longer sold.")
 
 
 @dataclass
@@ -283,7 +283,7 @@ class EditForm(Form):
             if value and name:
                 attributes[name] = value
             elif value:
-                self.add_error(f"name{number}-{line.key}", _("Say what this is: the size, the colour."))
+                self.add_error(f"name{number}-{line.key}", _("Enter what this is, such as the size or colour."))
         if len(attributes) > MAX_ATTRIBUTES:
             self.add_error(f"name0-{line.key}", _("A line has at most %(most)d details.") % {"most": MAX_ATTRIBUTES})
         data[f"attributes-{line.key}"] = attributes

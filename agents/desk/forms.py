@@ -27,7 +27,7 @@ FARTHEST_CALLBACK = timedelta(days=90)
 OLDEST_PAGE = timedelta(hours=12)  # a session lasts no longer
 MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for the reason before it
 MAX_NOTE = CallNote._meta.get_field("note").max_length - 301  # room for reasons before it
-OLD_PAGE = _("This page is out of date. Load it again, then repeat what you did.")
+OLD_PAGE = _("This page is out of date. Reload it and try again.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 
 
@@ -174,9 +174,9 @@ class OutcomeForm(Form):
         elif outcome in self.CALLBACKS:
             self._clean_callback(self.CALLBACKS[outcome])
         elif outcome == Outcome.HANDED_OVER and not (data["why"] or data.get("handover_reason")):
-            self.add_error("handover_reason", _("Say why you hand the customer over."))
+            self.add_error("handover_reason", _("Say why you are handing the customer over."))
         elif outcome == Outcome.SKIPPED and not (data["why"] or data.get("skip_reason")):
-            self.add_error("skip_reason", _("Say why you skip the customer."))
+            self.add_error("skip_reason", _("Say why you are skipping the customer."))
         if data.get("order") and data.get("seen") and data["order"] not in data["seen"]:
             self.add_error(None, OLD_PAGE)
         return data
@@ -252,6 +252,6 @@ def _hours_of(at: datetime, windows: hours.Windows) -> str:
         if timezone.localtime(window.opens_at).date() == timezone.localtime(at).date()
     ]
     if not theirs:
-        return _("Nobody is called on that day. Choose another one.")
-    said = _("On that day customers are called at %(hours)s. Choose a time in these hours.")
+        return _("No calls are made on that day. Choose another day.")
+    said = _("Calling hours on that day are %(hours)s. Choose a time within them.")
     return said % {"hours": listed(theirs)}

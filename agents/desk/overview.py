@@ -183,11 +183,11 @@ class NextCall(NamedTuple):
 
     def __str__(self) -> str:
         if self.at is None:
-            return _("Colleagues are already calling every customer who is due.")
+            return _("Your colleagues are already calling every customer who is due.")
         said = {"when": formats.date_format(timezone.localtime(self.at), _("j N Y, H:i"))}
         if self.is_opening:
-            return _("Nobody may be called now. Calling hours begin again on %(when)s.") % said
-        return _("Nobody is due now. The next call is due on %(when)s.") % said
+            return _("No calls can be made now. Calling hours begin again on %(when)s.") % said
+        return _("No calls are due now. The next one is due on %(when)s.") % said
 
 
 def next_call(agent: User) -> NextCall | None:

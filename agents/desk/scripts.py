@@ -26,7 +26,7 @@ PLACEHOLDERS = {
 _MEANING = {word: meaning for meaning, words in PLACEHOLDERS.items() for word in words}
 _PLACEHOLDER = re.compile("{(" + "|".join(map(re.escape, _MEANING)) + ")}")
 MOST_SAID = 5 * MAX_SCRIPT  # characters of a text with its words: it may name the products two hundred times
-HINT = _("These words are filled in: %(words)s.")
+HINT = _("You can use these words, which are filled in for each order: %(words)s.")
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,7 @@ class TooSoon(Refused):
     code, status = "too_soon", 409
 
     def __init__(self) -> None:
-        super().__init__(
-            _("This customer has been on your screen for less than a second. See who it is, then press again.")
-        )
+        super().__init__(_("This customer has only just appeared. Check who it is, then press again."))
 
 
 def seal(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:

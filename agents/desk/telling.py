@@ -21,7 +21,7 @@ def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> 
     if Order.live.filter(id=order_id, version=seen_version).exists():
         return messages.ERROR, refused.message
     level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
-    return level, _("%(what)s Nothing was changed this time.") % {"what": what_happened(order_id)}
+    return level, _("%(what)s Nothing was changed.") % {"what": what_happened(order_id)}
 
 
 def of_rules(request: HttpRequest, agent: User, order_ids: Iterable[UUID]) -> None:
@@ -29,7 +29,7 @@ def of_rules(request: HttpRequest, agent: User, order_ids: Iterable[UUID]) -> No
     if request.user.has_perm("orders.supervise_order"):
         accounts = Order.live.filter(id__in=list(order_ids)).values_list("account_id", flat=True).distinct()
         if said := assignment.warning(agent, accounts):
-            messages.warning(request, " ".join([said, _("It is done anyway, because a supervisor decides.")]))
+            messages.warning(request, " ".join([said, _("It was done anyway, because you are a supervisor.")]))
 
 
 def what_happened(order_id: UUID) -> str:
@@ -62,13 +62,13 @@ def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> dict[UUID, str
 def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
     """Why the agent no longer holds the customer."""
     if Claim.objects.expired().filter(id=claim_id, agent=agent).exists():
-        return _("You did nothing here for ten minutes, so the customer was released.")
+        return _("You were inactive for ten minutes, so the customer was released.")
     orders = Order.live.filter(id__in=list(seen)[:1])
     others = Claim.objects.unexpired().exclude(agent=agent).filter(phone_e164__in=orders.values("phone_e164"))
     other = others.select_related("agent").first()
     if other is not None:
         return _("%(name)s is calling this customer now.") % {"name": unturned(other.agent.display_name)}
-    return _("The call has been finished, or a supervisor has released the customer.")
+    return _("The call was finished, or a supervisor released the customer.")
 
 
 def _last_change(order_id: UUID) -> StatusChange:

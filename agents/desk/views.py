@@ -92,7 +92,7 @@ def next_customer(request: HttpRequest, decided_in: UUID | None = None, order_id
 
 def _next_call(agent: User) -> overview.NextCall | str:
     """What an agent is told whom nobody is due for."""
-    return overview.next_call(agent) or _("Nobody is due, and no call is planned.")
+    return overview.next_call(agent) or _("No calls are due or planned.")
 
 
 def _to_order(claim_id: UUID, order_id: UUID, *, pause: bool = False) -> HttpResponse:
@@ -123,7 +123,7 @@ def call_screen(
     except Exception:
         logger.exception("the page of the claim %s cannot be made", claim_id)
         decisions.set_aside(claim_id, agent=request.user)
-        messages.error(request, _("This customer cannot be shown and waits for a supervisor. Press Next order."))
+        messages.error(request, _("This customer cannot be shown and is waiting for a supervisor. Press Next order."))
         return redirect("admin:desk")
 
 
@@ -247,7 +247,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     if form.needs_fee:
         form = EditForm(order=order, items=items, written=request.POST.dict())
         form.take_fee()
-        messages.warning(request, _("Nothing is saved yet: look at the merchant's fee for this delivery."))
+        messages.warning(request, _("Nothing has been saved yet. Check the merchant's fee for this delivery."))
         return _edit_page(request, claim_id, form)
     seen = form.cleaned_data["version"]
     try:
@@ -315,7 +315,7 @@ def _gone(
     is_refused = form is not None and not says  # or they say themselves that nothing was written
     if not says and again is None and mine.unexpired().exists():
         is_moved = any(order.status == Status.PENDING for order in had)
-        says = [_("The order has another phone number now.") if is_moved else _("Nothing is left to decide.")]
+        says = [_("The order's phone number has changed.") if is_moved else _("Nothing is left to decide.")]
     elif not says:
         says = [telling.why_gone(claim_id, request.user, seen)]
     context = {
@@ -341,7 +341,7 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
 def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: User) -> list[str]:
     now = customer.glance(claim_id, agent=agent)
     changes = {} if now is None else telling.changes(form.seen_versions, now.versions)
-    return [*(changes.values() or [refused.message]), _("Nothing was saved this time.")]
+    return [*(changes.values() or [refused.message]), _("Nothing was saved.")]
 
 
 def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
@@ -369,6 +369,6 @@ def _written(form: OutcomeForm, name: str) -> str:
         return _("The order of %(name)s is canceled.") % {"name": name}
     if data["outcome"] in form.CALLBACKS:
         when = formats.date_format(timezone.localtime(data["at"]), _("j N, H:i"))
-        return _("You call %(name)s back on %(when)s.") % {"name": name, "when": when}
+        return _("You will call %(name)s back on %(when)s.") % {"name": name, "when": when}
     label = CallNote.Outcome(data["outcome"]).label
     return _("“%(outcome)s” is noted for %(name)s.") % {"outcome": label, "name": name}

@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                     "retry_minutes",
                     models.PositiveSmallIntegerField(
                         default=120,
-                        help_text="At least this long after a call that was not answered.",
+                        help_text="The shortest wait after an unanswered call.",
                         validators=[
                             django.core.validators.MinValueValidator(5),
                             django.core.validators.MaxValueValidator(10080),
@@ -49,7 +49,7 @@ class Migration(migrations.Migration):
                     "most_attempts",
                     models.PositiveSmallIntegerField(
                         default=6,
-                        help_text="After this many unanswered calls a supervisor decides.",
+                        help_text="After this many unanswered calls, a supervisor decides.",
                         validators=[
                             django.core.validators.MinValueValidator(1),
                             django.core.validators.MaxValueValidator(50),

@@ -42,7 +42,8 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=False,
                 default=False,
-                help_text="Algeria's. Islamic ones are estimated: open a day by hand where the estimate is wrong.",
+                help_text="Algeria's public holidays. Islamic dates are estimates: if one is wrong, open the "
+                "day yourself.",
                 verbose_name="public holidays are days off",
             ),
         ),

@@ -21,7 +21,7 @@ def added(model_name: str) -> list[migrations.AddField]:
                 blank=True,
                 null=True,
                 verbose_name="break from",
-                help_text="Nobody is called in the break. Leave both empty for none.",
+                help_text="No calls are made during the break. Leave both empty for no break.",
             ),
         ),
         migrations.AddField(

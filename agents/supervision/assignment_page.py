@@ -35,7 +35,8 @@ class AssignForm(SinceShown):
         choices=Language.choices,
         widget=forms.CheckboxSelectMultiple,
         help_text=gettext_lazy(
-            "None chosen: all. A merchant's languages are those of its call script; without one everybody serves it."
+            "Choose none for all. A merchant's languages are those of its call script. A merchant without one "
+            "is served by everybody."
         ),
     )
 
@@ -49,7 +50,7 @@ class AssignForm(SinceShown):
     def clean_merchants(self) -> set[UUID]:
         chosen = {account.pk for account in self.cleaned_data["merchants"]}
         if len(chosen) > MOST:
-            raise ValidationError(_("Not more than %(most)d at once.") % {"most": MOST})
+            raise ValidationError(_("Choose at most %(most)d at once.") % {"most": MOST})
         return chosen
 
 
@@ -71,7 +72,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
     return show(
         request,
         "agents/supervision/serves.html",
-        title=_("Whom %(name)s serves") % {"name": unturned(agent.display_name)},
+        title=_("Who %(name)s serves") % {"name": unturned(agent.display_name)},
         person=agent,
         form=form,
         typed=typed,

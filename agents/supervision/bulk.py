@@ -136,7 +136,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
 
 def _too_many(request: HttpRequest, query: QueryDict) -> HttpResponse:
     """Of a file nobody sees that there is more, and who comes again is given the same orders."""
-    text = _("A file has %(most)s orders at most, and the filter finds more: choose fewer days, or one merchant.")
+    text = _("A file can have at most %(most)s orders, and the filter finds more. Choose fewer days or one merchant.")
     messages.warning(request, text % {"most": counted(MOST)})
     return redirect(_list(query))
 

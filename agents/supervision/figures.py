@@ -60,21 +60,22 @@ COLUMNS = [
            gettext_lazy("Share of the decided orders that were confirmed."), "percent", "confirmed", "decisions",
            "confirmed"),
     Column("confirmed_amount", gettext_lazy("Confirmed, in DA"),
-           gettext_lazy("Total amount of the confirmed orders; by product, of their lines with it."), "amount"),
+           gettext_lazy("Total amount of the confirmed orders. By product, only that product's lines."), "amount"),
     Column("calls_per_decision", gettext_lazy("Calls per decision"),
            gettext_lazy("All calls of the period, divided by its decisions."), "ratio"),
     Column("first_call", gettext_lazy("To the first call"),
-           gettext_lazy("Half of the orders waited no longer from their import to their first call."), "time"),
+           gettext_lazy("Half of the orders got their first call within this time of their import."), "time"),
     Column("decision", gettext_lazy("To the decision"),
-           gettext_lazy("Half of the orders waited no longer from their import to their decision."), "time"),
+           gettext_lazy("Half of the orders were decided within this time of their import."), "time"),
     Column("kept_rate", gettext_lazy("Promises kept"),
            gettext_lazy("Promised calls that were made within 15 minutes of the promised time."), "percent", "kept",
            "promises"),
     Column("return_rate", gettext_lazy("Returns"),
-           gettext_lazy("Share of delivered and returned parcels that came back; by the agent who confirmed them."),
+           gettext_lazy("Share of delivered and returned parcels that came back. By agent, of the parcels "
+           "that the agent confirmed."),
            "percent", "returned", "ended", "returned"),
     Column("delivered_amount", gettext_lazy("Delivered, in DA"),
-           gettext_lazy("Total amount of the delivered parcels; by product, of their lines with it."), "amount"),
+           gettext_lazy("Total amount of the delivered parcels. By product, only that product's lines."), "amount"),
 ]  # fmt: skip
 DIVISIONS = dict(
     zip(

@@ -36,7 +36,7 @@ def page(request: HttpRequest) -> HttpResponse:
 def _release(request: HttpRequest) -> HttpResponse:
     claim_id = values.uuid_or_none(request.POST.get("claim"))
     if claim_id is not None and claims.release(claim_id):
-        messages.success(request, _("The customer is released: the next agent who presses Next order may get them."))
+        messages.success(request, _("The customer is released and can go to the next agent who presses Next order."))
     else:
-        messages.info(request, _("Nobody was calling this customer any more."))
+        messages.info(request, _("This customer had already been released."))
     return redirect("admin:claims")

@@ -22,8 +22,8 @@ class PasswordChanged(Refused):
 
     def __init__(self) -> None:
         text = gettext(
-            "This person's password has changed since you opened the page, and nothing was done now. A new one is shown"
-            " only once: create another if nobody has noted it."
+            "This person's password has changed since you opened the page, so nothing was done. A new "
+            "password is shown only once: if nobody noted it, create another."
         )
         super().__init__(text)
 

@@ -55,9 +55,9 @@ def page(request: HttpRequest) -> HttpResponse:
         return _make(request, to)
     names = _named(form.cleaned_data["named"])
     if not names:
-        form.add_error("named", _("Name at least one order, or choose some in the list."))
+        form.add_error("named", _("Enter at least one order, or choose some in the list."))
     if len(names) > MOST:
-        form.add_error("named", _("Not more than %(most)d at once.") % {"most": MOST})
+        form.add_error("named", _("Choose at most %(most)d at once.") % {"most": MOST})
     if form.errors:
         return _ask(request, form)
     return _preview(request, to, names)
@@ -145,15 +145,15 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     seen = read_seen(request.POST.getlist("seen"))
     chosen = [Shipment(to, order_id, seen_version=version) for order_id, version in seen.items()]
     if not chosen:
-        messages.warning(request, _("No order was chosen; nothing was changed."))
+        messages.warning(request, _("No order was chosen. Nothing was changed."))
         return redirect("admin:moves")
     outcomes = shipments.record(chosen[:MOST], actor=Actor.of_staff(request.user))
     count = sum(outcome is True for outcome in outcomes)
     text = moved(count, to.label)
     if left := len(outcomes) - count:
         rest = ngettext(
-            "%(count)d was changed by somebody else meanwhile and was left alone.",
-            "%(count)d were changed by somebody else meanwhile and were left alone.",
+            "%(count)d was changed by somebody else in the meantime and was left alone.",
+            "%(count)d were changed by somebody else in the meantime and were left alone.",
             left,
         )
         messages.warning(request, f"{text} {rest % {'count': left}}")

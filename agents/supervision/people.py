@@ -102,11 +102,11 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
             return _tell(request, person, password)
         case "deactivate":
             person.deactivate()
-            messages.success(request, _("%(name)s is signed out and cannot sign in any more.") % name)
+            messages.success(request, _("%(name)s is signed out and can no longer sign in.") % name)
             return redirect("admin:person", user_id)
         case "codes":
             one_time_codes.forget(person)
-            messages.success(request, _("%(name)s signs in by password alone now.") % name)
+            messages.success(request, _("%(name)s now signs in with the password only.") % name)
             return redirect("admin:person", user_id)
     return show(
         request,

@@ -45,8 +45,8 @@ class CallingPeriodForm(Form, HoursInOrder):
         fields = ("account", "name", "first_day", "last_day", *CallingPeriod.HOURS, "is_opening")
         labels = {"name": gettext_lazy("Reason"), "is_opening": gettext_lazy("Also on days off and holidays")}
         help_texts = {
-            "name": gettext_lazy("For example Ramadan, or why a day off is worked."),
-            "last_day": gettext_lazy("Choose the same day again to open a single day."),
+            "name": gettext_lazy("For example, Ramadan, or why a day off is worked."),
+            "last_day": gettext_lazy("For a single day, choose the same day twice."),
         }
         widgets = CLOCKS
         field_classes = {"name": Words, "first_day": DayField, "last_day": DayField}
@@ -55,11 +55,11 @@ class CallingPeriodForm(Form, HoursInOrder):
         data = super().clean()
         first, last = data.get("first_day"), data.get("last_day")
         if first and last and last < first:
-            self.add_error("last_day", _("The last day must not be before the first."))
+            self.add_error("last_day", _("The last day must not be before the first day."))
         elif last and last < days.today():
-            self.add_error("last_day", _("These days are over."))
+            self.add_error("last_day", _("These days are in the past."))
         elif first and last and (last - first).days > LONGEST:
-            self.add_error("last_day", _("A season lasts a year at most; change the rules for longer."))
+            self.add_error("last_day", _("A season can last at most a year. For longer, change the rules."))
         return data
 
 
@@ -67,12 +67,14 @@ class CallingPeriodForm(Form, HoursInOrder):
 def page(request: HttpRequest) -> HttpResponse:
     if "end" in request.POST:
         ended = _end(values.uuid_or_none(request.POST["end"]))
-        messages.success(request, _("Ended: these hours no longer apply.") if ended else _("This had ended already."))
+        messages.success(
+            request, _("Ended: these hours no longer apply.") if ended else _("These hours had already ended.")
+        )
         return redirect("admin:periods")
     form = CallingPeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
     if form.is_valid():
         if CallingPeriod.objects.filter(**form.cleaned_data).exists():  # as by a first press of two
-            messages.info(request, _("These hours are in the list already; nothing was changed."))
+            messages.info(request, _("These hours are already in the list. Nothing was changed."))
             return redirect("admin:periods")
         with transaction.atomic():
             period = form.save()
@@ -140,7 +142,7 @@ def _rank(period: CallingPeriod) -> tuple[bool, bool, UUID]:
 def _tell(request: HttpRequest, period: CallingPeriod) -> None:
     """Whether the hours of the new period apply, and from when on."""
     if _before(period, _ahead()):
-        messages.warning(request, _("Saved, but on some of these days other hours go before these: see the list."))
+        messages.warning(request, _("Saved. On some of these days, other hours take precedence: see the list."))
     elif period.first_day > days.today():
         said = _("These hours apply from %(day)s on.")
         messages.success(request, said % {"day": formats.date_format(period.first_day, "j F Y")})

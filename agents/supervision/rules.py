@@ -41,11 +41,11 @@ class HoursInOrder(forms.ModelForm):
         opens_at, closes_at, starts, ends = (data.get(name) for name in CallingHours.HOURS)
         can_be_read = not self.errors.keys() & {"break_from", "break_until"}
         if opens_at and closes_at and opens_at >= closes_at:
-            self.add_error("closes_at", _("Calls must end later than they begin."))
+            self.add_error("closes_at", _("Calls must end after they begin."))
         elif can_be_read and (starts is None) != (ends is None):
-            self.add_error("break_until" if starts else "break_from", _("A break has a beginning and an end."))
+            self.add_error("break_until" if starts else "break_from", _("A break needs a beginning and an end."))
         elif starts and ends and starts >= ends:
-            self.add_error("break_until", _("The break must end later than it begins."))
+            self.add_error("break_until", _("The break must end after it begins."))
         elif starts and ends and not (opens_at or time.min) < starts < ends < (closes_at or time.max):
             self.add_error("break_from", _("The break must lie within the calling hours."))
         return data

@@ -196,7 +196,7 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             back=reverse("colleague", args=[id]),
         )
     team.remove(member.account_id, id)
-    messages.success(request, _("%(name)s is signed out and cannot sign in any more.") % name)
+    messages.success(request, _("%(name)s is signed out and can no longer sign in.") % name)
     return redirect("team")
 
 
@@ -207,7 +207,7 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     member = _member(account, id)
     team.forget_codes(member.account_id, id)
     name = unturned(member.user.display_name)
-    messages.success(request, _("%(name)s signs in by password alone now.") % {"name": name})
+    messages.success(request, _("%(name)s now signs in with the password only.") % {"name": name})
     return redirect("colleague", id=id)
 
 

@@ -57,7 +57,7 @@ def day(alice: Account, charlie: Account, agent: User, colleague: User) -> list[
         called(alice, agent, 32, "note", "cancel", note="Duplicate of another"),
         called(alice, agent, 33, "busy"),
         called(alice, agent, 34, "wrong_number"),
-        called(alice, agent, 35, "handed_over", note="Asks for somebody in charge"),
+        called(alice, agent, 35, "handed_over", note="Asks for someone in charge"),
     ]
     called(alice, colleague, 36, "answered", "confirm")
     called(alice, agent, 37, "answered", "confirm", day=YESTERDAY - timedelta(days=1))
@@ -133,7 +133,7 @@ def test_without_a_day_it_is_today_by_algerias_clock(alice: Account, agent: User
     assert (response.context["day"], response.context["after"], response.context["summary"].calls) == (today, None, 1)
     assert f"?day={yesterday}" in response.content.decode()
     before = browser.get(page_of(agent), {"day": yesterday.isoformat()})
-    assert b"Nothing was noted on this day." in before.content
+    assert b"No calls were noted on this day." in before.content
     assert f'rel="next" href="?day={today}"' in before.content.decode()
     edge = CallNote.objects.get()
     CallNote.objects.update(created_at=days.start_of(today) - timedelta(microseconds=1))

@@ -93,7 +93,7 @@ def by_key(page: Page, outcome: str, when: str) -> None:
             page.get_by_label("To whom?").blur()
             keys.press("1")  # Speaks another language
         case "skipped":
-            for key in "91":  # The line is bad
+            for key in "91":  # Bad line
                 keys.press(key)
         case _:
             keys.press(page.locator(f"button[value={outcome}]").get_attribute("data-key"))
@@ -106,9 +106,9 @@ OUTCOMES = {
     "busy": ("“Busy” is noted", "pending_confirmation", "retry"),
     "switched_off": ("“Switched off” is noted", "pending_confirmation", "retry"),
     "wrong_number": ("“Wrong number” is noted", "pending_confirmation", "review"),
-    "callback_hour": ("You call Customer", "pending_confirmation", "callback"),
-    "callback_tomorrow": ("You call Customer", "pending_confirmation", "callback"),
-    "callback": ("You call Customer", "pending_confirmation", "callback"),
+    "callback_hour": ("You will call Customer", "pending_confirmation", "callback"),
+    "callback_tomorrow": ("You will call Customer", "pending_confirmation", "callback"),
+    "callback": ("You will call Customer", "pending_confirmation", "callback"),
     "handed_over": ("“Handed over” is noted", "pending_confirmation", "callback"),
     "skipped": ("“Skipped” is noted", "pending_confirmation", "new"),
 }
@@ -131,7 +131,7 @@ def test_every_outcome_and_the_next_customer_comes_by_itself(
         order.refresh_from_db()
         assert (order.status, order.call_state) == (status, state), outcome
     expect(page).to_have_url(re.compile(f"{DESK}$"))
-    told(page, "Nobody is due now. The next call is due on")
+    told(page, "No calls are due now. The next one is due on")
     assert orders[1].call_notes.count() == 1
     orders[1].refresh_from_db()
     assert orders[1].cancel_reason == ("Duplicate: CMD-12" if way is by_button else "Duplicate")
@@ -139,7 +139,7 @@ def test_every_outcome_and_the_next_customer_comes_by_itself(
     assert orders[8].call_due_at == when
     orders[9].refresh_from_db()
     assert orders[9].callback_agent == colleague
-    assert CallNote.objects.get(outcome="skipped").note == ("Ligne coupée" if way is by_button else "The line is bad")
+    assert CallNote.objects.get(outcome="skipped").note == ("Ligne coupée" if way is by_button else "Bad line")
 
 
 def test_a_promised_call_comes_due(visit: Visits, alice: Account, agent: User) -> None:
@@ -147,8 +147,8 @@ def test_a_promised_call_comes_due(visit: Visits, alice: Account, agent: User) -
     page = visit().sign_in("samira")
     call_next(page)
     by_key(page, "callback_hour", "")
-    told(page, "You call Customer 0 back on")
-    told(page, "Nobody is due now. The next call is due on")
+    told(page, "You will call Customer 0 back on")
+    told(page, "No calls are due now. The next one is due on")
     Order.objects.update(call_due_at=Now() - timedelta(minutes=1))
     page.reload()
     expect(page.locator(".overdue")).to_have_count(1)
@@ -248,7 +248,7 @@ def test_so_does_what_is_written_in_panels(visit: Visits, alice: Account, agent:
     page.keyboard.press("7")
     expect(page.get_by_label("At a chosen time")).to_have_value(at)
     page.get_by_role("button", name="Call back at this time").click()
-    told(page, "You call Customer 0 back on")
+    told(page, "You will call Customer 0 back on")
     assert page.evaluate("Object.keys(localStorage).filter(name => name.startsWith('draft'))") == []
 
     claims.take(Order.objects.get().id, agent=agent)
@@ -351,7 +351,7 @@ def test_a_refused_time_is_written_anew(width: int, visit: Visits, alice: Accoun
     call_next(page)
     by_button(page, "callback", f"{off}T12:00")
     error = page.locator("#outcome .errornote")
-    expect(error).to_contain_text("Nobody is called on that day.")
+    expect(error).to_contain_text("No calls are made on that day.")
     expect(page.get_by_label("At a chosen time")).to_be_focused()
     expect(error).to_be_in_viewport(ratio=1)
     widths = [part.bounding_box()["width"] for part in (error, page.locator("p:has(> #call-at)"))]
@@ -468,14 +468,14 @@ def test_an_idle_agent_is_warned_and_then_loses_the_customer(visit: Visits, alic
     call_next(page)
     Claim.objects.update(expires_at=Now() + timedelta(seconds=50))
     page.clock.fast_forward(70_000)
-    expect(page.locator("#lease")).to_contain_text("In a minute this customer goes back")
+    expect(page.locator("#lease")).to_contain_text("This customer goes back to the queue in a minute")
     page.keyboard.press("Shift")
     expect(page.locator("#lease")).to_be_empty()
     assert Claim.objects.get().expires_at > timezone.now() + timedelta(minutes=9)
 
     Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
     page.clock.fast_forward(5_000)
-    warned(page, "You did nothing here for ten minutes, so the customer was released.")
+    warned(page, "You were inactive for ten minutes, so the customer was released.")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
     page.get_by_role("link", name="Reload").click()
     page.get_by_role("button", name="Take this customer again").click()
@@ -504,7 +504,7 @@ def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent:
     page = visit().sign_in("samira")
     call_next(page)
     claims.release(Claim.objects.get().id)
-    warned(page, "a supervisor has released the customer")
+    warned(page, "a supervisor released the customer")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
 
 

@@ -213,7 +213,7 @@ def test_an_agent_takes_no_customer_of_a_merchant_they_do_not_serve(
     with pytest.raises(assignment.NotServed, match="Samira does not serve Alice's shop"):
         claims.take(waiting[0].id, agent=agent)
     answer = browser_of(agent).post(f"{DESK}take/{waiting[0].id}/", follow=True)
-    assert "By the rules Samira does not serve Alice&#x27;s shop." in answer.content.decode()
+    assert "Samira is not set to serve Alice&#x27;s shop." in answer.content.decode()
     assert not Claim.objects.exists()
     assert claims.take(waiting[1].id, agent=agent)
 
@@ -244,12 +244,12 @@ def test_a_supervisor_takes_anybody_and_is_told(
 ) -> None:
     rule(supervisor, charlie)
     answer = browser.post(f"{DESK}take/{waiting[0].id}/", follow=True)
-    assert "By the rules Karim does not serve Alice&#x27;s shop." in answer.content.decode()
+    assert "Karim is not set to serve Alice&#x27;s shop." in answer.content.decode()
     assert Claim.objects.get().agent == supervisor
     Claim.objects.all().delete()
-    assert b"By the rules" in browser.post(REVIEW, {"take": str(waiting[0].id)}, follow=True).content
+    assert b"is not set to serve" in browser.post(REVIEW, {"take": str(waiting[0].id)}, follow=True).content
     Claim.objects.all().delete()
-    assert b"By the rules" not in browser.post(REVIEW, {"take": str(waiting[1].id)}, follow=True).content
+    assert b"is not set to serve" not in browser.post(REVIEW, {"take": str(waiting[1].id)}, follow=True).content
 
 
 def hand_over(order: Order, *, by: User, to: User) -> None:
@@ -277,12 +277,12 @@ def test_at_the_screen_an_agent_is_refused_and_a_supervisor_told(
     asked = {"to": str(colleague.id), "handover_reason": "Asks for Nadia"}
     refused = take(browser_of(agent), waiting[0]).press("handed_over", **asked)
     assert refused.status_code == 409
-    assert "By the rules Nadia does not serve Alice's shop." in told(refused)
+    assert "Nadia is not set to serve Alice's shop." in told(refused)
     assert not CallNote.objects.exists()
     Claim.objects.all().delete()
     done = take(browser, waiting[0]).press("handed_over", **asked)
     assert done.status_code == 302
-    assert "By the rules Nadia does not serve Alice's shop. It is done anyway" in told(done)
+    assert "Nadia is not set to serve Alice's shop. It was done anyway" in told(done)
     assert CallNote.objects.get().outcome == "handed_over"
 
 
@@ -295,7 +295,7 @@ def test_a_supervisor_who_assigns_many_orders_is_told(
     answer = browser.post("/console/bulk/?deed=assign&every=1", data, follow=True)
     said = [str(message) for message in answer.context["messages"]]
     assert said[0] == "2 orders are assigned to Samira."
-    assert said[1].startswith("By the rules Samira does not serve Alice's shop.")
+    assert said[1].startswith("Samira is not set to serve Alice's shop.")
     assert served(agent) == "Alice's shop"
 
 

@@ -189,7 +189,7 @@ def test_one_press_takes_so_many_and_another_the_rest(
 ) -> None:
     monkeypatch.setattr(bulk, "MOST", 3)
     monkeypatch.setattr(bulk, "STEP", 2)
-    assert "these are its first 3" in look(browser, "cancel", every="1").content.decode()
+    assert "These are the first 3" in look(browser, "cancel", every="1").content.decode()
     assert press(browser, "cancel", REFUSED, every="1") == ["3 orders are now “Canceled”."]
     assert press(browser, "cancel", REFUSED, every="1") == ["1 order is now “Canceled”."]
 
@@ -206,7 +206,7 @@ def test_another_press_comes_to_the_rest_of_a_filter_that_finds_the_changed_ones
 ) -> None:
     Order.objects.update(customer_name="Amina")
     monkeypatch.setattr(bulk, "MOST", 3)
-    assert "these are its first 3" in look(browser, "cancel", every="1", **query).content.decode()
+    assert "These are the first 3" in look(browser, "cancel", every="1", **query).content.decode()
     assert press(browser, "cancel", REFUSED, every="1", **query) == ["3 orders are now “Canceled”."]
     rest = look(browser, "cancel", every="1", **query)
     assert "1 order can be changed." in rest.content.decode()
@@ -423,7 +423,7 @@ def test_a_file_is_whole_or_none(orders: list[Order], browser: Client, monkeypat
     refused = browser.get(BULK, {"deed": "export", "every": "1", "status": "all"})
     assert refused.url == f"{LIST}?status=all"
     (said,) = browser.get(refused.url).context["messages"]
-    assert str(said).startswith("A file has 3 orders at most")
+    assert str(said).startswith("A file can have at most 3 orders")
     monkeypatch.setattr(bulk, "MOST", 4)
     lines = b"".join(browser.get(BULK, {"deed": "export", "every": "1"})).decode().strip().splitlines()
     assert len(lines) == 5
@@ -497,7 +497,7 @@ def test_what_an_agent_hands_over_after_the_look_still_waits_for_a_supervisor(
     Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW)
     query = {"every": "1", "call": "review"}
     seen_at = look(browser, "requeue", **query).context["seen_at"]
-    called(orders[1], agent, CallNote.Outcome.HANDED_OVER, note="Asks for somebody in charge")
+    called(orders[1], agent, CallNote.Outcome.HANDED_OVER, note="Asks for someone in charge")
 
     said = pressed(browser, seen_at, "requeue", **query)
 

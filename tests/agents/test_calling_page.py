@@ -40,7 +40,7 @@ def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> No
     text = browser.get(PAGE).content.decode()
     assert "called from 10:00 to 18:30" in text
     assert "Nobody is called on: Friday, Saturday." in text
-    assert "after 60 minutes at the earliest" in text
+    assert "after at least 60 minutes" in text
     assert "After 4 attempts" in text
     windows = hours.of_account(alice.id, 7)
     assert windows == hours.of_customer([order.id], 7)
@@ -52,9 +52,9 @@ def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> No
     [
         ("opens_at", "07:59", "Choose a time from 08:00 to 21:00."),
         ("closes_at", "21:01", "Choose a time from 08:00 to 21:00."),
-        ("closes_at", "09:00", "Calls must end later than they begin."),
-        ("break_from", "12:00", "A break has a beginning and an end."),
-        ("break_until", "12:00", "A break has a beginning and an end."),
+        ("closes_at", "09:00", "Calls must end after they begin."),
+        ("break_from", "12:00", "A break needs a beginning and an end."),
+        ("break_until", "12:00", "A break needs a beginning and an end."),
         ("break_until", "25:00", "Enter a valid time."),
         ("retry_minutes", "29", "Leave at least 30 minutes between two attempts."),
         ("most_attempts", "11", "At most 10 attempts are allowed."),
@@ -100,12 +100,12 @@ def test_a_break_is_said_and_obeyed_until_it_is_taken_out(browser: Client, alice
     assert browser.post(PAGE, GOOD | prayer).url == PAGE
 
     text = browser.get(PAGE).content.decode()
-    assert "Nobody is called in the break from 12:30 to 14:00." in text
+    assert "Nobody is called during the break from 12:30 to 14:00." in text
     assert text.count("10:00–12:30, 14:00–18:30") in (5, 6)
     windows = hours.of_account(alice.id, 0)
     assert [window.opens_at.astimezone(ALGIERS).hour for window in windows] in ([], [10, 14])
     for change, says in [
-        ({"break_until": "12:00"}, "The break must end later than it begins."),
+        ({"break_until": "12:00"}, "The break must end after it begins."),
         ({"closes_at": "13:00"}, "The break must lie within the calling hours."),
         ({"opens_at": "12:30"}, "The break must lie within the calling hours."),
     ]:
@@ -115,7 +115,7 @@ def test_a_break_is_said_and_obeyed_until_it_is_taken_out(browser: Client, alice
 
     assert browser.post(PAGE, GOOD | {"break_from": "", "break_until": ""}).url == PAGE
     assert CallingRules.objects.filter(break_from=None, break_until=None).exists()
-    assert "in the break from" not in browser.get(PAGE).content.decode()
+    assert "during the break from" not in browser.get(PAGE).content.decode()
 
 
 def test_in_test_mode_too_they_are_the_rules_by_which_calls_are_planned(

@@ -56,7 +56,7 @@ def test_the_desk_counts_what_waits(
 
 
 def test_the_desk_says_when_the_next_call_is_due(alice: Account, agent: User, colleague: User, browser: Client) -> None:
-    assert "Nobody is due, and no call is planned." in browser.get(DESK).content.decode()
+    assert "No calls are due or planned." in browser.get(DESK).content.decode()
     waits(make_order(alice, phone="0550000001"), CallState.RETRY, 600)
     waits(make_order(alice, phone="0550000002"), CallState.CALLBACK, 60, colleague)  # mine when overdue: in 75 minutes
     waits(make_order(alice, phone="0550000003"), CallState.REVIEW, 1)
@@ -67,12 +67,12 @@ def test_the_desk_says_when_the_next_call_is_due(alice: Account, agent: User, co
     assert timedelta(minutes=29) < page.context["next_call"].at - timezone.now() < timedelta(minutes=31)
     assert f"{page.context['next_call'].at.astimezone(ALGIERS):%H:%M}" in page.content.decode()
     assert browser.post(f"{DESK}next/").url == DESK
-    assert browser.get(DESK).content.decode().count("Nobody is due now. The next call is due on") == 2
+    assert browser.get(DESK).content.decode().count("No calls are due now. The next one is due on") == 2
 
 
 def test_a_call_that_is_far_ahead_is_planned(alice: Account, agent: User, browser: Client) -> None:
     waits(make_order(alice), CallState.CALLBACK, 60 * 24 * 90, agent)
-    assert "Nobody is due now. The next call is due on" in told(browser.post(f"{DESK}next/"))
+    assert "No calls are due now. The next one is due on" in told(browser.post(f"{DESK}next/"))
 
 
 def test_the_desk_shows_promises_and_who_holds_whom(
@@ -108,7 +108,7 @@ def test_a_promise_about_several_orders_is_one_call(
         Order.objects.filter(id=orders[0].id).update(call_due_at=due_at)
         text = browser.get(DESK).content.decode()
         assert f'data-overdue="{overdue}"' in text
-        assert "<strong>2</strong> calls that I promised" in text
+        assert "<strong>2</strong> calls I promised" in text
         assert text.count("Call now") == 2
         shops = "<bdi>Alice&#x27;s shop</bdi>, <bdi>Charlie&#x27;s shop</bdi>"
         assert text.count(shops) == 1
@@ -259,7 +259,7 @@ def test_what_was_handed_to_a_supervisor_stays_theirs_when_its_number_is_correct
 
 @pytest.mark.parametrize(("outcome", "within"), [("callback_hour", 61), ("callback_tomorrow", 48 * 60)])
 def test_a_promised_call_is_the_agents(outcome: str, within: int, order: Order, agent: User, screen: Screen) -> None:
-    assert told(screen.press(outcome)).startswith("You call Amine Benali back on ")
+    assert told(screen.press(outcome)).startswith("You will call Amine Benali back on ")
     order.refresh_from_db()
     assert (order.call_state, order.callback_agent) == ("callback", agent)
     assert timezone.now() < order.call_due_at < timezone.now() + timedelta(minutes=within)
@@ -339,7 +339,7 @@ def test_what_was_done_is_said_with_the_way_to_the_order(alice: Account, browser
     response = take(browser, order).press("confirm", follow=True)
     assert told(response) == (
         "The order of &lt;b&gt;Amine&lt;/b&gt; is confirmed. See the order: CMD-9, Alice&#x27;s shop"
-        " Nobody is due, and no call is planned."
+        " No calls are due or planned."
     )
     assert f'href="{order_page(order)}"' in browser.get(DESK).content.decode()
     # There a supervisor takes back what was confirmed by mistake.
@@ -414,7 +414,7 @@ def test_of_a_refusal_it_is_said_once_that_nothing_was_written(order: Order, scr
     for outcome in ("no_answer", "skipped"):  # the second of which lacks its reason
         text = screen.press(outcome, note="Livrer le matin").content.decode()
         assert "Livrer le matin" in text
-        assert text.count("Nothing was saved this time.") == 1
+        assert text.count("Nothing was saved.") == 1
 
 
 # --- Who cannot be shown -----------------------------------------------------------------------------------------
@@ -479,14 +479,14 @@ def test_the_screen_learns_that_the_customer_is_gone(
     state = screen.state()
     assert (state["held"], state["says"]) == (
         False,
-        ["You did nothing here for ten minutes, so the customer was released."],
+        ["You were inactive for ten minutes, so the customer was released."],
     )
     assert f"{DESK}take/{order.id}/" in browser.get(screen.address).content.decode()
 
     claims.take(order.id, agent=colleague)
     assert screen.state()["says"] == ["Nadia is calling this customer now."]
     claims.release(Claim.objects.get().id)
-    assert screen.state()["says"] == ["The call has been finished, or a supervisor has released the customer."]
+    assert screen.state()["says"] == ["The call was finished, or a supervisor released the customer."]
     response = screen.press("confirm", note="Livrer le matin")
     assert (response.status_code, CallNote.objects.count()) == (409, 0)
     assert "Livrer le matin" in response.content.decode()
@@ -506,7 +506,7 @@ def test_of_an_order_whose_number_was_corrected_meanwhile_the_page_shows_the_way
     for page in (pressed, browser.get(reload[1]), browser.get(f"{screen.address}edit/{order.id}/", follow=True)):
         assert f'<a href="{order_page(order)}">See the order: C-1, Alice' in page.content.decode()
         assert "Nothing is left to decide." not in page.content.decode()
-    assert "The order has another phone number now." in browser.get(reload[1]).content.decode()
+    assert "The order's phone number has changed." in browser.get(reload[1]).content.decode()
     assert f"{DESK}take/{order.id}/" in browser.get(order_page(order)).content.decode()
     assert browser.get(f"{screen.address}?order=x").status_code == 200
 
@@ -808,7 +808,7 @@ def test_pages_of_the_desk_cost_the_same_whatever_waits(
         ("confirm", "cancel", "is canceled"),
         ("cancel", "confirm", "is confirmed"),
         ("no_answer", "confirm", "is confirmed"),
-        ("no_answer", "callback_hour", "You call"),
+        ("no_answer", "callback_hour", "You will call"),
     ],
 )
 def test_another_button_of_the_same_screen_is_no_repetition(

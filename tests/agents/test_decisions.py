@@ -305,7 +305,7 @@ def test_a_supervisors_stale_button_is_told_who_and_when(confirmed: Order, agent
     for move in ("ship", "cancel"):
         status, said = press(browser_of(supervisor), confirmed, move)
         assert status == 302
-        assert said == "Already shipped by Karim at 14:05 on 1 December 2099. Nothing was changed this time."
+        assert said == "Already shipped by Karim at 14:05 on 1 December 2099. Nothing was changed."
     confirmed.refresh_from_db()
     assert confirmed.status == "shipped"
 
@@ -345,7 +345,7 @@ def note_data(order: Order, **data: Any) -> dict[str, Any]:
 
 def test_a_note_of_a_pending_order_needs_its_customer(order: Order, agent: User) -> None:
     response = browser_of(agent).post(order_page(order, "note"), note_data(order))
-    assert told(response) == "This order waits for a call: call the customer to decide it."
+    assert told(response) == "This order is waiting for a call. Call the customer to decide it."
     assert CallNote.objects.count() == 0
 
 

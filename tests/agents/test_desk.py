@@ -223,7 +223,7 @@ def test_who_is_due_may_be_in_colleagues_hands(alice: Account, agent: User, coll
     make_order(alice)
     assert claims.next_customer(colleague)
     assert claims.next_customer(agent) is None
-    assert str(overview.next_call(agent)) == "Colleagues are already calling every customer who is due."
+    assert str(overview.next_call(agent)) == "Your colleagues are already calling every customer who is due."
 
 
 # --- Outcomes ----------------------------------------------------------------------------------------------------

@@ -35,8 +35,8 @@ def test_a_screen_is_not_to_be_pressed_in_its_first_second(milliseconds: float) 
 def test_a_screen_that_was_just_shown_is_not_decided(outcome: str, order: Order, screen: Screen) -> None:
     response = screen.press(outcome, age=JUST_NOW, note="Porte bleue", **MORE)
     assert response.status_code == 409
-    assert "less than a second" in told(response)
-    assert "Nothing was saved this time." in told(response)
+    assert "only just appeared" in told(response)
+    assert "Nothing was saved." in told(response)
     assert "Porte bleue" in response.content.decode()
     order.refresh_from_db()
     assert (order.status, order.version, CallNote.objects.count()) == ("pending_confirmation", 1, 0)

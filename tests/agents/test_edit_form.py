@@ -155,7 +155,7 @@ def test_more_products_than_one_edit_adds_are_not_offered(page: Page, scarf: Pro
     assert 'name="choose"' in page.text
     page.press("choose", scarf.id)
     assert 'name="choose"' not in page.text
-    assert "save the changes first" in page.text
+    assert "Save the changes first" in page.text
     assert page.save().status_code == 302
     assert page.order.items.count() == 1 + MOST_ADDED
 
@@ -172,7 +172,7 @@ def test_only_products_that_the_merchant_sells_are_offered(
         for sent in ({"product-new0": product.id, "quantity-new0": "1"}, {f"product-{key(order)}": product.id}):
             again = Page(page.browser, order)
             assert again.save(**sent).status_code == 422
-            assert "This product is not sold any more." in again.text
+            assert "This product is no longer sold." in again.text
     assert order.version == 1
 
 
@@ -185,7 +185,7 @@ def test_details_are_changed_added_and_taken_away(page: Page, order: Order) -> N
 
 def test_a_detail_needs_its_name(page: Page, order: Order) -> None:
     assert page.save(**{f"value0-{key(order)}": "L"}).status_code == 422
-    assert "Say what this is: the size, the colour." in page.text
+    assert "Enter what this is, such as the size or colour." in page.text
 
 
 @pytest.mark.parametrize(("discount", "total"), [("400", 4000), ("", 4400), ("1000,50", "3399.50")])

@@ -419,4 +419,4 @@ def test_a_list_that_cannot_be_understood_is_empty(query: dict[str, str], order_
     response = browser_of(supervisor).get("/console/orders/order/", {"status": "all", **query})
     assert response.status_code == 200
     assert response.context["cl"].result_count == 0
-    assert "this cannot be understood" in response.content.decode()
+    assert "these filters cannot be read" in response.content.decode()

@@ -95,7 +95,7 @@ def test_the_desk_says_when_calling_hours_begin(alice: Account, agent: User, bro
     order = make_order(alice)
     call = overview.next_call(agent)
     assert call == (days.start_of(days.today() + timedelta(days=1)), True)
-    said = "Nobody may be called now. Calling hours begin again on "
+    said = "No calls can be made now. Calling hours begin again on "
     assert said in browser.get(DESK).content.decode()
     assert browser.post(f"{DESK}next/").url == DESK
     assert browser.get(DESK).content.decode().count(said) == 2
@@ -204,7 +204,7 @@ def test_nobody_is_called_in_a_break(alice: Account, agent: User, browser: Clien
     assert CLOSED in screen.text
     tomorrow = datetime.combine(days.today() + timedelta(days=1), time(12))
     answer = screen.press("callback", at=tomorrow.strftime("%Y-%m-%dT%H:%M")).content.decode()
-    assert "On that day customers are called at 00:00–00:00, 23:59–23:59." in answer
+    assert "Calling hours on that day are 00:00–00:00, 23:59–23:59." in answer
 
 
 def test_before_a_break_what_is_due_is_not_due_later_too(alice: Account, agent: User) -> None:
@@ -376,9 +376,9 @@ def at(ahead: int, clock: time) -> str:
 @pytest.mark.parametrize(
     ("ahead", "clock", "sentence"),
     [
-        (1, time(1, 6), "On that day customers are called at 09:00–20:00."),
-        (1, time(20), "On that day customers are called at 09:00–20:00."),
-        (2, time(12), "Nobody is called on that day."),
+        (1, time(1, 6), "Calling hours on that day are 09:00–20:00."),
+        (1, time(20), "Calling hours on that day are 09:00–20:00."),
+        (2, time(12), "No calls are made on that day."),
     ],
 )
 def test_a_promise_lies_in_the_merchants_hours(
@@ -438,7 +438,7 @@ def test_a_season_that_is_sent_twice_is_one(alice: Account, supervisor: User) ->
     for account in ("", str(alice.id)):
         for _ in range(2):
             answer = browser.post("/console/periods/", form(account=account), follow=True)
-        assert "These hours are in the list already; nothing was changed." in answer.content.decode()
+        assert "These hours are already in the list. Nothing was changed." in answer.content.decode()
     assert CallingPeriod.objects.count() == 2
 
 
@@ -521,17 +521,17 @@ def test_the_page_says_which_of_two_seasons_applies(alice: Account, charlie: Acc
     (said,) = enter("Summer", first_day=tomorrow, last_day=tomorrow, opens_at="08:00")
     assert said.startswith("These hours apply from ")
     assert enter("Own", first_day=tomorrow, last_day=tomorrow, account=str(alice.id), opens_at="07:00") == [said]
-    overruled = "Saved, but on some of these days other hours go before these: see the list."
+    overruled = "Saved. On some of these days, other hours take precedence: see the list."
     assert enter("Winter", first_day=today, last_day=tomorrow, opens_at="06:00") == [overruled]
     assert windows(order)[days.today() + timedelta(days=1)][0] == time(7)
 
     answer = browser.get("/console/periods/")
     assert "goes before" not in said_of(answer, "Own")
-    assert "“Own” goes before it (Alice&#x27;s shop)" in said_of(answer, "Winter")
-    assert "“Winter” goes before it" in said_of(answer, "Summer")
+    assert "“Own” takes precedence (Alice&#x27;s shop)" in said_of(answer, "Winter")
+    assert "“Winter” takes precedence" in said_of(answer, "Summer")
     day = date_format(days.today() + timedelta(days=1), "j N Y")
-    assert f"{day}: “Summer” goes before it" in said_of(answer, "Ramadan")
-    assert "“Ramadan” goes before it" not in answer.content.decode()
+    assert f"{day}: “Summer” takes precedence" in said_of(answer, "Ramadan")
+    assert "“Ramadan” takes precedence" not in answer.content.decode()
 
 
 def test_hours_of_other_merchants_and_of_other_days_go_before_none(
@@ -541,4 +541,4 @@ def test_hours_of_other_merchants_and_of_other_days_go_before_none(
     period(alice)
     period(charlie)
     period(alice, first_day=tomorrow, last_day=tomorrow)
-    assert "goes before it" not in browser.get("/console/periods/").content.decode()
+    assert "takes precedence" not in browser.get("/console/periods/").content.decode()

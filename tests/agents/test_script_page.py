@@ -20,7 +20,7 @@ def browser(alice: Account) -> Client:
 
 def test_what_is_saved_is_what_agents_read(browser: Client, alice: Account) -> None:
     CallingRules.objects.create(account=alice, most_attempts=3)
-    assert "There is no script yet" in browser.get(PAGE).content.decode()
+    assert "No script yet." in browser.get(PAGE).content.decode()
 
     assert browser.post(PAGE, {"script_fr": f" {FRENCH}\r\nMerci", "script_ar": ARABIC}).url == PAGE
 

@@ -57,11 +57,11 @@ def test_the_review_list_says_why_an_order_is_there(for_review: Order, alice: Ac
 
 
 def test_who_skips_an_order_is_not_why_it_is_there(for_review: Order, supervisor: User, browser: Any) -> None:
-    skip = lifecycle.Call(supervisor, CallNote.Outcome.SKIPPED, "The line is bad")
+    skip = lifecycle.Call(supervisor, CallNote.Outcome.SKIPPED, "Bad line")
     decisions.note_call(claims.take(for_review.id, agent=supervisor), skip, seen={})
     text = browser.get(REVIEW).content.decode()
     assert "Toujours éteint" in text
-    assert "The line is bad" not in text
+    assert "Bad line" not in text
 
 
 def test_a_call_in_vain_hides_not_why_an_order_is_there(
@@ -169,7 +169,7 @@ def test_everybody_sees_who_holds_whom_and_supervisors_release(
     assert "is released" in said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))[0]
     assert not Claim.objects.exists()
     again = said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))
-    assert again == ["Nobody was calling this customer any more."]
+    assert again == ["This customer had already been released."]
     assert browser.post(CLAIMS, {"claim": "x"}, follow=True).status_code == 200
 
 
@@ -189,7 +189,7 @@ def test_a_customer_in_progress_is_called_as_on_the_desk(
 def test_claims_that_ran_out_are_not_shown(order: Order, agent: User, browser: Any) -> None:
     claims.take(order.id, agent=agent)
     Claim.objects.update(expires_at="2020-01-01T00:00Z")
-    assert b"Nobody is calling anybody now." in browser.get(CLAIMS).content
+    assert b"No agent is calling a customer now." in browser.get(CLAIMS).content
     assert b"is calling" not in browser.get(LIST).content
 
 
@@ -283,7 +283,7 @@ def test_what_was_seen_is_moved_in_one_go(confirmed: list[Order], browser: Any, 
     assert set(Order.objects.values_list("status", flat=True)) == {"shipped"}
     assert StatusChange.objects.filter(to_status="shipped", user=supervisor).count() == 3
     again = browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True)
-    assert "3 were changed by somebody else meanwhile and were left alone." in said(again)[0]
+    assert "3 were changed by somebody else in the meantime and were left alone." in said(again)[0]
 
 
 def test_an_order_that_changed_after_the_preview_stays(confirmed: list[Order], browser: Any, supervisor: User) -> None:
@@ -291,7 +291,7 @@ def test_an_order_that_changed_after_the_preview_stays(confirmed: list[Order], b
     lifecycle.ship(confirmed[0].id, actor=Actor.of_staff(supervisor))
     response = browser.post(MOVES, {"to": "delivered", "make": "1", "seen": seen}, follow=True)
     assert said(response) == [
-        "2 orders are now “Delivered”. 1 was changed by somebody else meanwhile and was left alone."
+        "2 orders are now “Delivered”. 1 was changed by somebody else in the meantime and was left alone."
     ]
     assert Order.objects.get(id=confirmed[0].id).status == "shipped"
 
@@ -340,11 +340,11 @@ def test_what_one_press_does_not_take_is_said(
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ({"to": "shipped"}, "Name at least one order"),
+        ({"to": "shipped"}, "Enter at least one order"),
         ({"to": "canceled", "named": "CMD-0"}, "errornote"),
-        ({"to": "shipped", "named": "\n".join(map(str, range(201)))}, "Not more than 200 at once."),
+        ({"to": "shipped", "named": "\n".join(map(str, range(201)))}, "Choose at most 200 at once."),
         ({"to": "shipped", "named": "\0"}, "errornote"),
-        ({"to": "shipped", "named": " \r\n "}, "Name at least one order"),
+        ({"to": "shipped", "named": " \r\n "}, "Enter at least one order"),
     ],
 )
 def test_odd_choices_are_explained(data: dict[str, Any], sentence: str, browser: Any) -> None:

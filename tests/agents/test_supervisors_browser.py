@@ -125,10 +125,10 @@ def test_the_bar_says_how_many_are_chosen_and_hides_nothing(
     expect(said).to_have_text("Chosen: 12")
     boxes.first.uncheck()
     expect(said).to_have_text("Chosen: 11")
-    page.get_by_label("All that the filter finds: 12").check()
+    page.get_by_label("All that match the filter: 12").check()
     expect(said).to_have_text("Chosen: 12")
     expect(boxes.first).to_be_disabled()
-    page.get_by_label("All that the filter finds: 12").uncheck()
+    page.get_by_label("All that match the filter: 12").uncheck()
     boxes.first.focus()
     for _number in range(23):  # each row has a box and a link
         page.keyboard.press("Tab")

@@ -179,4 +179,4 @@ def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
     page.goto("/console/desk/")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Next order")).to_be_focused()
-    expect(page.get_by_role("button", name="Next order")).to_have_accessible_description(re.compile("Nobody is due"))
+    expect(page.get_by_role("button", name="Next order")).to_have_accessible_description(re.compile("No calls are due"))

@@ -111,7 +111,7 @@ def test_what_is_wrong_with_a_file_or_a_list_of_orders_is_said_of_its_field(
     supervisor = factories.AgentFactory(role="Supervisors")
     for username, door, path, name, said in (
         (alice.holder.email, "/account/login", "/account/orders/upload", "file", "Choose a file."),
-        (supervisor.username, "/console/login/", "/console/moves/", "named", "Name at least one order"),
+        (supervisor.username, "/console/login/", "/console/moves/", "named", "Enter at least one order"),
     ):
         page = visit().sign_in(username, door)
         page.goto(path)
