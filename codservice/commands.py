@@ -224,7 +224,7 @@ def number(kind: Callable[[str], Number], least: Number, most: Number) -> Callab
         with suppress(ValueError):
             if least <= (value := kind(text)) <= most:
                 return value
-        raise ArgumentTypeError(f"“{text}” is no number from {least} to {most}")
+        raise ArgumentTypeError(f"“{text}” is not a number from {least} to {most}")
 
     return read
 
@@ -233,7 +233,7 @@ def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:
     """One or several of the words that are `known`, comma separated; CommandError."""
     words = [word.strip() for word in text.split(",")]
     if unknown := [word for word in words if word not in known]:
-        raise CommandError(f"--{option}: “{unknown[0]}” is none of {', '.join(known)}.")
+        raise CommandError(f"--{option}: “{unknown[0]}” is not one of {', '.join(known)}.")
     return words
 
 

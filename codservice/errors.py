@@ -29,7 +29,7 @@ class Invalid(Refused):
     code = "validation_failed"
 
     def __init__(self, errors: Errors) -> None:
-        super().__init__("Some fields cannot be used; `errors` says which and why.")
+        super().__init__("Some fields cannot be used. `errors` says which and why.")
         self.errors = errors
 
 

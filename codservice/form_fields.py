@@ -59,7 +59,7 @@ class WordsField(forms.CharField):
     other names them."""
 
     def __init__(
-        self, *, words: tuple[str, ...], refusal: str = "is none of:", most: int | None = None, **kwargs: Any
+        self, *, words: tuple[str, ...], refusal: str = "is not one of:", most: int | None = None, **kwargs: Any
     ) -> None:
         self.words, self.refusal, self.most = words, refusal, most
         super().__init__(error_messages={"required": "Must not be empty."}, **kwargs)
@@ -110,7 +110,7 @@ class Words(forms.CharField):
             return values.text(text, free=self.is_free, may_be_blank=not self.required) if text else ""
         except ValueError:
             raise forms.ValidationError(
-                _("This text has characters that cannot be stored. Write it in another way.")
+                _("This text has characters that cannot be stored. Remove or replace them.")
             ) from None
 
 
@@ -172,7 +172,7 @@ class PeriodForm(Form):
         if first > last:
             raise forms.ValidationError(_("The first day must not be later than the last."))
         if (last - first).days >= self.most_days:
-            raise forms.ValidationError(_("Not more than %(days)d days at once.") % {"days": self.most_days})
+            raise forms.ValidationError(_("Choose at most %(days)d days.") % {"days": self.most_days})
         return data
 
     @classmethod
@@ -196,9 +196,9 @@ class AmountField(forms.CharField):
             return values.amount(text)
         except values.TooMuch:
             most = {"most": dinars(values.MAX_AMOUNT)}
-            raise forms.ValidationError(_("Write an amount of at most %(most)s.") % most) from None
+            raise forms.ValidationError(_("Enter an amount of at most %(most)s.") % most) from None
         except ValueError:
-            raise forms.ValidationError(_("Write an amount such as 400 or 400.50.")) from None
+            raise forms.ValidationError(_("Enter an amount such as 400 or 400.50.")) from None
 
 
 class QuantityField(forms.IntegerField):
@@ -243,7 +243,7 @@ class SinceShown(Form):
 
     def clean(self) -> dict[str, Any]:
         others = {name: self._now.get(name) for name in self.changed_data if self._overwrites(name)}
-        said = _("This was changed since you opened the page. Open it anew to see how, or save again to replace it.")
+        said = _("This has changed since you opened the page. Reload it to see how, or save again to replace it.")
         for name in others:
             self.add_error(name, said)
         if others:  # the rest is still what it was shown as

@@ -271,7 +271,7 @@ class SignedIn(_Middleware):
             return response
         if request.user.is_staff and sessions.is_idle(request.session, view):
             logout(request)
-            messages.info(request, _("You were away for a long time: sign in again."))
+            messages.info(request, _("You were away for a long time. Sign in again."))
             return None
         if not request.user.is_staff and not hasattr(view, "is_asked_by_itself"):
             sessions.see(request, request.user)

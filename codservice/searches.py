@@ -24,7 +24,7 @@ class StillSearching(Refused):
     code, status = "rate_limited", 429
 
     def __init__(self) -> None:
-        super().__init__(_("Another search of this account is under way: try again when it is over."))
+        super().__init__(_("Another search of this account is running. Try again when it is done."))
 
 
 @contextmanager
@@ -57,9 +57,9 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> It
         if not isinstance(error.__cause__, QueryCanceled):
             raise
         if by == "q":
-            said = _("The search takes too long: type more of the word, or choose fewer days or statuses.")
+            said = _("The search takes too long. Type more of the word, or choose fewer days or statuses.")
         else:
-            said = _("The search takes too long: search in fewer days.")
+            said = _("The search takes too long. Choose fewer days.")
         raise Invalid({by: [said]}) from None
 
 

@@ -49,10 +49,10 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
     if free and "\r" in value:
         value = value.replace("\r\n", "\n")
     if (_free_text_has_unusable if free else _has_unusable)(value):
-        raise ValueError("Must not hold control characters or broken Unicode.")
+        raise ValueError("Must not contain control characters or broken Unicode.")
     if not value.isascii():
         if _has_too_many_marks(value):
-            raise ValueError("Must not hold control characters or broken Unicode.")
+            raise ValueError("Must not contain control characters or broken Unicode.")
         value = unicodedata.normalize("NFC", value)
     value = value.strip()
     if not may_be_blank and not _has_visible(value):
@@ -79,7 +79,7 @@ def link(value: Any, *, max_length: int) -> str:
     if url.protocol != "https:":
         raise ValueError("Must start with https://.")
     if url.username or url.password:
-        raise ValueError("Must not hold a user name or password.")
+        raise ValueError("Must not contain a user name or password.")
     if len(url.href) > max_length:
         raise ValueError(f"Must have at most {max_length} characters once its special characters are encoded.")
     return url.href

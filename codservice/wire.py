@@ -25,7 +25,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 MAX_BODY = 1024 * 1024  # bytes (docs/limits.md)
 MAX_DEPTH = 20
-_EMPTY_LIST = "It is an empty list, as PHP writes an empty array: send {}, or nothing where no body is needed."
+_EMPTY_LIST = "It is an empty list, as PHP writes an empty array. Send {}, or nothing if no body is needed."
 _TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
 # Python refuses to convert more digits than this at once; such a number is no amount and no quantity anyway.
 MAX_INT_DIGITS = 4000
@@ -99,7 +99,7 @@ def load_json(body: bytes) -> dict[str, Any]:
     repeated in one object (which of the two was meant?) and for nesting deeper than MAX_DEPTH.
     """
     if body.startswith(BOM_UTF8):  # which an editor does not show
-        raise MalformedJSON("It begins with a byte order mark (EF BB BF); save it without one.")
+        raise MalformedJSON("It begins with a byte order mark (EF BB BF). Send it without one.")
     try:
         data = _decoder.decode(body.decode("utf-8"))
     except RecursionError:

@@ -18,8 +18,9 @@ class InventoryConfig(AppConfig):
             path="inventory.product_files.ProductRows",
             title=_("Products from a file"),
             help=_(
-                "Each row is a product, found by its SKU: a new one is created, one that you have is changed. An "
-                "empty cell leaves what is there, so a list of SKUs and stock is enough to set the stock."
+                "Each row is a product, found by its SKU. New products are created, and products you already "
+                "have are changed. An empty cell changes nothing, so a list of SKUs and stock is enough to "
+                "set the stock."
             ),
             home="account-products",
             home_title=_("Products"),

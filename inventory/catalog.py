@@ -68,7 +68,7 @@ class Exists(Refused):
 
     def __init__(self, as_drafted: UUID | None) -> None:
         self.as_drafted = as_drafted
-        super().__init__(_("There is a product with this SKU already."))
+        super().__init__(_("A product with this SKU already exists."))
 
 
 class Changed(Refused):
@@ -104,7 +104,7 @@ def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Sav
     def check(known: Mapping[str, "_Known"]) -> None:
         product = known.get(draft.sku)
         if product is None or (product.record != seen and _difference(draft, product, sets_stock=False) is not None):
-            raise Changed(_("Somebody has changed the product since you opened it. Look at it before you change it."))
+            raise Changed(_("The product has changed since you opened it. Check it before you change it."))
 
     return save(account_id, [draft], actor=actor, sets_stock=False, check=check)[0]
 

@@ -136,7 +136,7 @@ def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
             if text or name == "sku":
                 columns[name] = read(text)
             elif name in ("name", "price") and not is_known:
-                raise ValueError("There is no product of this SKU yet, and a new one needs it.")
+                raise ValueError("There is no product with this SKU yet, and a new product needs this.")
         except ValueError as error:
             errors[name] = [str(error)]
     if errors:

@@ -73,7 +73,7 @@ class LinkField(Words):
         try:
             return values.link(text, max_length=MAX_LINK) if text else ""
         except ValueError:
-            said = _("Write a complete address that begins with https://, such as https://shop.example/robe.jpg.")
+            said = _("Enter a complete address that begins with https://, such as https://shop.example/robe.jpg.")
             raise forms.ValidationError(said) from None
 
 
@@ -94,14 +94,14 @@ class ProductForm(Form):
         label=gettext_lazy("Link to a picture"),
         max_length=MAX_LINK,
         required=False,
-        help_text=gettext_lazy("A link for agents to open; it begins with https://."),
+        help_text=gettext_lazy("A link for agents to open. It begins with https://."),
     )
     script = FreeText(
         label=gettext_lazy("What agents say about it"),
         max_length=MAX_SCRIPT,
         required=False,
         widget=forms.Textarea(attrs={"rows": 10}),
-        help_text=gettext_lazy("Sizes, colours, conditions: agents read it on the phone."),
+        help_text=gettext_lazy("Sizes, colours or conditions, which agents read out on the phone."),
     )
     is_active = forms.BooleanField(label=gettext_lazy("For sale"), required=False, initial=True)
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -135,7 +135,7 @@ class NewProductForm(ProductForm):
     sku = Words(
         label=gettext_lazy("SKU"),
         max_length=64,
-        help_text=gettext_lazy("Your own code for it; it never changes."),
+        help_text=gettext_lazy("Your own code for the product. It cannot be changed later."),
         widget=forms.TextInput(attrs={"dir": "ltr"}),
     )
     stock_quantity = StockField(label=gettext_lazy("In stock"), initial=0)
@@ -211,7 +211,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
                 _note(account, made.id, draft.sku)
         except catalog.Exists as refused:
             if refused.as_drafted:
-                messages.info(request, _("This product exists already; nothing was changed."))
+                messages.info(request, _("This product already exists. Nothing was changed."))
                 return redirect("account-product", id=refused.as_drafted)
             form.add_error("sku", refused.message)
         else:
@@ -236,7 +236,7 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     seen = form.cleaned_data["seen"]
     try:
         if seen is None:
-            raise catalog.Changed(_("This form is out of date. Look at the product before you change it."))
+            raise catalog.Changed(_("This form is out of date. Check the product before you change it."))
         with transaction.atomic():
             catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_merchant(request.user))
             _note(account, id, shown.sku)
@@ -265,7 +265,9 @@ def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             _note(account, id, shown.sku)
     as_asked = Product.objects.filter(id=id, account=account, stock_quantity=form.cleaned_data["quantity"])
     if result.errors and not as_asked.exists():
-        said = _("The stock has changed since you opened the page, and nothing was overwritten. Look at it, and write yours again.")  # fmt: skip  # noqa: E501
+        said = _(
+            "The stock has changed since you opened the page, so yours was not saved. Check it, then enter yours again."
+        )
         messages.error(request, said)
     else:
         messages.success(request, _("The stock is saved."))

@@ -142,9 +142,7 @@ def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
     seen = set()
     for sku, entry in read_body(_PRODUCT_DRAFTS, body)["products"]:
         is_second = sku is not None and sku in seen and isinstance(entry, Draft)
-        read.append(
-            Refusal(Reason.DUPLICATE, {"sku": "An entry before this one has the same sku."}) if is_second else entry
-        )
+        read.append(Refusal(Reason.DUPLICATE, {"sku": "An earlier entry has the same sku."}) if is_second else entry)
         seen.add(sku)
     return read
 

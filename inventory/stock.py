@@ -107,9 +107,9 @@ def _refusal(index: int, update: Update, found: "list[_Named | None]") -> Refusa
     if (product := next(filter(None, found), None)) is None:
         return Refusal(Reason.NOT_FOUND, {name: f"No product of this account has this {name}."})
     if found[0] is not found[-1]:
-        return Refusal(Reason.IDENTITY_MISMATCH, {"id": "It is not the id of a product with this sku."})
+        return Refusal(Reason.IDENTITY_MISMATCH, {"id": "Is not the id of a product with this sku."})
     if product.entry != index:
-        return Refusal(Reason.DUPLICATE, {name: "An entry before this one is for the same product."})
+        return Refusal(Reason.DUPLICATE, {name: "An earlier entry is for the same product."})
     return Refusal(Reason.STALE, {"expected_quantity": f"The stock is {product.old_quantity} now."})
 
 

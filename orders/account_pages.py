@@ -43,10 +43,10 @@ from webhooks.models import Delivery, Event
 
 AT_ONCE = 100  # calls and changed fields of an order on its page; its own systems may note or change any number
 NO_ORDER = Gone(
-    gettext_lazy("There is no such order here."),
+    gettext_lazy("There is no such order in your account."),
     "account-orders",
     gettext_lazy("Orders"),
-    why=gettext_lazy("Test orders are shown in test mode alone, and deleted after 30 days."),
+    why=gettext_lazy("Test orders are shown only in test mode, and deleted after 30 days."),
 )
 
 

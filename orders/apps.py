@@ -30,8 +30,8 @@ class OrdersConfig(AppConfig):
             path="orders.order_files.rows.UploadedOrderRows",
             title=_("Orders from a file"),
             help=_(
-                "A row is a line of an order; rows that follow each other with the same order number are one order."
-                " Orders whose number you have already are left as they are."
+                "Each row is a line of an order. Consecutive rows with the same order number are one order. "
+                "Orders whose number you already have are left as they are."
             ),
             home="account-orders",
             home_title=_("Orders"),

@@ -61,12 +61,12 @@ def import_batch(account_id: UUID, body: dict[str, Any], *, actor: Actor) -> Ord
             answer.created.append(BatchCreatedBody(index, outcome.id, outcome.external_id, outcome.status))
     if answer.created:
         return answer
-    message = "None of the orders was imported; `errors` says why of each."
+    message = "None of the orders was imported. `errors` says why for each."
     return OrderBatchRefusedBody(Invalid.code, message, answer.errors, [])
 
 
 def _error(index: int, external_id: str | None, refusal: Invalid) -> BatchErrorBody:
     if isinstance(refusal, DuplicateExternalId):
-        message = "An order of this account has this external_id already; `id` is that order."
+        message = "An order of this account already has this external_id. `id` is that order."
         return BatchErrorBody(index, external_id, "duplicate", message, refusal.errors, refusal.order_id)
     return BatchErrorBody(index, external_id, "validation_failed", refusal.message, refusal.errors)

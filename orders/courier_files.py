@@ -95,19 +95,17 @@ UNDECIDED = (
 _ARTICLES = {"le", "la", "les", "l"}
 _DOUBTS = "?؟¿"
 _ADORN = "✅✓✔☑√📦📮🚚🚛🛵🏍🏠🏡🏢🏬🏪💰💵💸🎉👍👌🟢"  # a word that says what it says
-_NO_STATUS = (
-    "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
-)
+_NO_STATUS = "Must be shipped, delivered or returned, or a courier's word for it, such as expédié, livré or retourné."
 _UNDECIDED = (
-    "The courier does not say where it is: ask them, and write what became of it, such as expédié, livré or retourné."
+    "The courier does not say where it is. Ask them, and enter what became of it, such as expédié, livré or retourné."
 )
 _CANCELED = (
-    "The courier has cancelled it, which cancels no order: cancel the order, or write what became of it, such as "
-    "expédié, livré or retourné."
+    "The courier has canceled it, which does not cancel the order. Cancel the order, or enter what became of "
+    "it, such as expédié, livré or retourné."
 )
 _WITHOUT_ACCOUNT = {
     "order_id": "Must be an order's id, a UUID, or with --account the shop's own number.",
-    "external_id": "It names an order only within an account: say which with --account.",
+    "external_id": "It names an order only within an account. Say which with --account.",
 }
 
 
@@ -156,7 +154,7 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
     number = cells.get(named_by, "")
     order_id = values.uuid_or_none(number) if named_by == "order_id" else None
     if not number:
-        errors["order_id"] = ["Write the order's id here, or the shop's own number under external_id."]
+        errors["order_id"] = ["Enter the order's id here, or the shop's own number under external_id."]
     elif order_id is None and not in_account:
         errors[named_by] = [_WITHOUT_ACCOUNT[named_by]]
     elif order_id is None:

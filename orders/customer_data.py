@@ -46,9 +46,9 @@ class StillOpen(Refused):
 
     def __init__(self, count: int) -> None:
         text = ngettext(
-            "%(count)d order of this customer has not ended yet: cancel it, or wait until it is delivered or returned.",
-            "%(count)d orders of this customer have not ended yet: cancel them, or wait until they are delivered or "
-            "returned.",
+            "%(count)d order of this customer has not ended yet. Cancel it, or wait until it is delivered or returned.",
+            "%(count)d orders of this customer have not ended yet. Cancel them, or wait until they are "
+            "delivered or returned.",
             count,
         )
         super().__init__(text % {"count": count})
@@ -61,7 +61,7 @@ class FileUnderWay(Refused):
 
     def __init__(self, name: str) -> None:
         said = _(
-            "The file “%(name)s” is under way, and may bring the customer back: wait until it is done, or stop it."
+            "The file “%(name)s” is being imported and may bring the customer back. Wait until it is done, or stop it."
         )
         super().__init__(said % {"name": name})
 

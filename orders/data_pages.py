@@ -118,12 +118,12 @@ def _said_of_tests(account: Account, count: int) -> str:
 
 def _question(request: HttpRequest, account: Account, phone: str, found: customer_data.Erased) -> HttpResponse:
     text = ngettext(
-        "%(count)d order loses name, phones, address and every text about the customer, in all copies that we keep, "
-        "also the names of products that are not in your list of products. Amounts and quantities stay in your "
-        "figures. This cannot be undone.",
-        "%(count)d orders lose name, phones, address and every text about the customer, in all copies that we keep, "
-        "also the names of products that are not in your list of products. Amounts and quantities stay in your "
-        "figures. This cannot be undone.",
+        "%(count)d order loses the customer's name, phones and address and every text about them, in all "
+        "copies that we keep, including the names of products that are not in your list of products. Amounts "
+        "and quantities stay in your figures. This cannot be undone.",
+        "%(count)d orders lose the customer's name, phones and address and every text about them, in all "
+        "copies that we keep, including the names of products that are not in your list of products. Amounts "
+        "and quantities stay in your figures. This cannot be undone.",
         sum(found),
     )
     return confirmation(
@@ -137,7 +137,7 @@ def _question(request: HttpRequest, account: Account, phone: str, found: custome
 
 
 def _lost(request: HttpRequest) -> HttpResponse:
-    messages.error(request, _("Write an Algerian phone number, such as 0550 12 34 56."))
+    messages.error(request, _("Enter an Algerian phone number, such as 0550 12 34 56."))
     return redirect("account-data")
 
 

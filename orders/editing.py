@@ -122,7 +122,7 @@ def edit(
 def _check_room(order: Order, edits: Sequence[FieldChange]) -> None:
     """Raises NotEditable when its history has no room for these too."""
     if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
-        raise NotEditable(_("This order has been changed too often to be changed again. Cancel it and send a new one."))
+        raise NotEditable(_("This order has reached the maximum number of changes. Cancel it and send a new one."))
 
 
 def _full_price(items: Iterable[OrderItem], shipping_fee: Decimal) -> Decimal:
@@ -243,9 +243,9 @@ def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[l
     OrderItem.objects.bulk_create(added)
     after = left + added
     if not after:
-        raise Invalid({"items": [_("An order keeps at least one line. Cancel it instead.")]})
+        raise Invalid({"items": [_("An order must keep at least one line. Cancel it instead.")]})
     if len(after) > MAX_LINES:
-        raise Invalid({"items": [_("An order has at most %(most)d lines.") % {"most": MAX_LINES}]})
+        raise Invalid({"items": [_("An order can have at most %(most)d lines.") % {"most": MAX_LINES}]})
     return edits, after
 
 

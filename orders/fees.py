@@ -53,7 +53,7 @@ class Fees(Bodies):
         for number, entry in enumerate(super().clean(data)):
             fee, errors = self.child.read(entry)
             if "wilaya_code" in fee and (earlier := first.setdefault(fee["wilaya_code"], number)) != number:
-                errors["wilaya"] = [f"Is the wilaya of fees.{earlier} already."]
+                errors["wilaya"] = [f"Is already the wilaya of fees.{earlier}."]
             fees.append(fee)
             wrong.append(errors)
         if any(wrong):

@@ -55,7 +55,7 @@ class OrderFilter(Filters):
     status = WordsFilter(
         lookup_expr="in",
         words=tuple(Status.values),
-        refusal="is no status. Use one or several of:",
+        refusal="is not a status. Use one or several of:",
         label="One or several statuses, comma separated.",
     )
     created_from, created_to = period("created_at")

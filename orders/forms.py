@@ -34,7 +34,7 @@ class PhoneField(Words):
             if text:
                 phones.to_e164(text)
         except phones.NotAPhone:
-            raise forms.ValidationError(_("Write an Algerian phone number, such as 0550 12 34 56.")) from None
+            raise forms.ValidationError(_("Enter an Algerian phone number, such as 0550 12 34 56.")) from None
         return text
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
@@ -83,18 +83,20 @@ class OrderForm(Form):
         label=_("Shipping fee"),
         max_length=20,
         required=False,
-        help_text=_("If left empty, it is your fee for the wilaya."),
+        help_text=_("If you leave it empty, your fee for the wilaya applies."),
     )
     total_amount = AmountField(
         label=_("To pay on delivery"),
         max_length=20,
         required=False,
-        help_text=_("If left empty, it is the sum of the lines and the shipping fee."),
+        help_text=_("If you leave it empty, it is the sum of the lines and the shipping fee."),
     )
     external_id = Words(
         label=_("Order number"), max_length=64, required=False, widget=forms.TextInput(attrs={"dir": "ltr"})
     )
-    source = Words(label=_("Source"), max_length=64, required=False, help_text=_("Such as telephone, facebook, shop."))
+    source = Words(
+        label=_("Source"), max_length=64, required=False, help_text=_("Such as telephone, facebook or shop.")
+    )
 
     def __init__(self, data: Any = None, *, account: Account, lines: int = LINES, written: Any = None) -> None:
         """`data` is checked; what was `written` so far is only shown again."""
@@ -122,7 +124,7 @@ class OrderForm(Form):
         written = [line for line in self.lines if line.is_written]
         is_good = all([self.is_valid(), *(line.is_valid() for line in written)])
         if not written:
-            self.add_error(None, _("Write at least one product."))
+            self.add_error(None, _("Enter at least one product."))
         if not (is_good and written):
             return None
         skus = [line.cleaned_data["product"] for line in written]
@@ -175,9 +177,9 @@ class OrderForm(Form):
         named = Product.objects.filter(account=self.account, name__iexact=line.cleaned_data["product"]).order_by("sku")
         if skus := named.values_list("sku", flat=True)[:MOST_NAMED]:
             said = {"skus": listed(unturned(sku) for sku in skus)}
-            line.add_error("product", _("Write the SKU of your product (%(skus)s), or a price.") % said)
+            line.add_error("product", _("Enter the SKU of your product (%(skus)s), or a price.") % said)
         else:
-            line.add_error("unit_price", _("Write the price: no product of yours has this SKU."))
+            line.add_error("unit_price", _("Enter a price: none of your products has this SKU."))
 
 
 class CorrectionForm(OrderForm):
@@ -194,7 +196,7 @@ class CorrectionForm(OrderForm):
         super().__init__(data, account=order.account, written=written, **kwargs)
         self.order = order
         self.fields["total_amount"].help_text = _(
-            "If left as it is, it follows the lines and the shipping fee. If left empty, it is their sum."
+            "If you leave it as it is, it follows the lines and the shipping fee. If you empty it, it is their sum."
         )
 
     def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:

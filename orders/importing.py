@@ -21,7 +21,7 @@ from orders.serializers import Row
 from webhooks import events
 from webhooks.models import Event
 
-_DUPLICATE: Errors = {"external_id": ["Another order of this account has it already."]}
+_DUPLICATE: Errors = {"external_id": ["Another order of this account already has it."]}
 
 
 class DuplicateExternalId(Invalid):

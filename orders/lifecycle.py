@@ -56,7 +56,7 @@ class Changed(Refused):
     code, status = "order_changed", 409
 
     def __init__(self) -> None:
-        super().__init__(_("The order has been changed since you opened it. Read it again before you decide."))
+        super().__init__(_("The order has changed since you opened it. Read it again before you decide."))
 
 
 TEST_AGENT = "Test agent"  # as a test order's history names who plays the agent and the courier

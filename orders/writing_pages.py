@@ -53,11 +53,11 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     if isinstance(made, DuplicateExternalId) and made.order_id == id_:
         return _done(request, id_)  # likewise: its number is looked at before its id
     if isinstance(made, DuplicateExternalId):
-        form.add_error("external_id", _("Another order of yours has this number."))
+        form.add_error("external_id", _("You already have an order with this number."))
     elif isinstance(made, Invalid):
         _blame(form, made)
     else:
-        messages.success(request, _("The order is created: an agent will call the customer."))
+        messages.success(request, _("The order is created. An agent will call the customer."))
         return _done(request, id_)
     return _page(request, form, status=422)
 
@@ -72,7 +72,7 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """
     order = get_object_or_404(Order.objects.select_related("account"), id=id, account=account)
     if order.status != Status.PENDING:
-        messages.error(request, _("The order is decided: nothing in it can be changed any more."))
+        messages.error(request, _("The order has been decided and can no longer be changed."))
         return redirect("account-order", id=id)
     items = list(order.items.order_by("position"))
     shown = _shown_lines(request)

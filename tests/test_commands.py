@@ -59,7 +59,7 @@ def said(*arguments: str, **changes: str) -> tuple[int, str]:
     ],
 )
 def test_a_number_that_makes_no_sense_is_refused_in_a_sentence(command, option, given):
-    with pytest.raises(CommandError, match=f"argument {option}: “{given}” is no number from .+ to .+"):
+    with pytest.raises(CommandError, match=f"argument {option}: “{given}” is not a number from .+ to .+"):
         call_command(command, option, given)
 
 
@@ -93,7 +93,9 @@ def test_where_the_systems_encoding_has_no_sign_for_it_utf_8_is_written() -> Non
         out, problem = running.communicate(timeout=PATIENCE)
     assert (running.returncode, problem) == (0, "")
     assert "--secret whsec_…" in out
-    assert "argument --port: “x” is no number" in said("webhook_sink", "--port", "x", PYTHONIOENCODING="iso8859-6")[1]
+    assert (
+        "argument --port: “x” is not a number" in said("webhook_sink", "--port", "x", PYTHONIOENCODING="iso8859-6")[1]
+    )
 
 
 @pytest.mark.django_db(transaction=True)

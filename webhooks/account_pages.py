@@ -36,7 +36,7 @@ from webhooks.serializers import read_change, read_ping, read_recovery, read_reg
 from webhooks.templatetags.webhooks import KINDS
 
 WEBHOOKS = ("account-webhooks", gettext_lazy("Webhooks"))
-NO_WEBHOOK = Gone(gettext_lazy("This webhook is not there any more: it was deleted."), *WEBHOOKS)
+NO_WEBHOOK = Gone(gettext_lazy("This webhook no longer exists: it was deleted."), *WEBHOOKS)
 OFF = gettext_lazy("This webhook is off. Turn it on first.")
 
 
@@ -47,13 +47,13 @@ class WebhookForm(Form):
         label=gettext_lazy("Address"),
         widget=forms.URLInput(attrs={"dir": "ltr", "placeholder": "https://shop.example/hooks"}),
         help_text=gettext_lazy("Where your shop receives events: https, a public host, port 443 or from 1024 on."),
-        error_messages={"required": gettext_lazy("Write the address.")},
+        error_messages={"required": gettext_lazy("Enter the address.")},
     )
     description = Words(
         label=gettext_lazy("Note"),
         max_length=255,
         required=False,
-        help_text=gettext_lazy("What it is for; only you read it."),
+        help_text=gettext_lazy("What it is for. Only you see it."),
     )
     events = forms.MultipleChoiceField(
         label=gettext_lazy("Notify it when"),
@@ -81,7 +81,9 @@ class WebhookChangeForm(SinceShown, WebhookForm):
     is_active = forms.BooleanField(
         label=gettext_lazy("It is on"),
         required=False,
-        help_text=gettext_lazy("While it is off nothing is sent or kept for it, and what is waiting is dropped."),
+        help_text=gettext_lazy(
+            "While it is off, nothing is sent to it or kept for it, and what is waiting is dropped."
+        ),
     )
 
     def read(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +95,9 @@ class RecoverForm(Form):
 
     since = DayField(label=gettext_lazy("From"))
     until = DayField(
-        label=gettext_lazy("To"), required=False, help_text=gettext_lazy("That day included; empty: until now.")
+        label=gettext_lazy("To"),
+        required=False,
+        help_text=gettext_lazy("This day is included. Leave it empty for until now."),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -145,9 +149,13 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     two."""
     webhook = _webhook(account, id)
     if request.method != "POST":
-        text = _("It signs at once. For 24 hours the old one signs too, so that you can change it without a gap.")
+        text = _(
+            "The new secret signs at once. For 24 hours, the old one signs too, so that you can switch without a gap."
+        )
         if webhook.previous_secret_until and webhook.previous_secret_until > timezone.now():
-            text += " " + _("The one before that, which still signs now, ends at once: your shop must not need it.")
+            text += " " + _(
+                "The one before that still signs now but ends at once: make sure that your shop does not need it."
+            )
         return confirmation(
             request,
             title=_("A new signing secret?"),
@@ -224,7 +232,7 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             else:
                 messages.success(request, _("The webhook is changed."))
                 if form.cleaned_data.get("is_active"):
-                    text = _("It is on again. Press “Recover…” to have it sent what it missed while it was off.")
+                    text = _("It is on again. To have it sent what it missed while it was off, press “Recover…”.")
                     messages.success(request, text)
                 return redirect("account-webhook", id=id)
     return render(request, "webhooks/change.html", {"webhook": shown, "form": form}, status=status)
@@ -249,7 +257,7 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     text = ngettext("%(count)s delivery is sent.", "%(count)s deliveries are sent.", count)
     messages.success(request, text % {"count": counted(count)})
     if not recovered.is_over:
-        messages.success(request, _("There is more, and it follows by itself."))
+        messages.success(request, _("There is more. It follows by itself."))
     return redirect("account-webhook", id=id)
 
 

@@ -166,8 +166,8 @@ class DeliveryAdmin(FoundById):
         if len(resent) < len(ids):
             messages.warning(
                 request,
-                _("The others were left alone: dropped, tried too often, of a webhook that is deleted or off, or more "
-                  "than a click sends. The command resend_deliveries sends any number."),
+                _("The others were not sent: they were dropped or tried too often, their webhook is deleted "
+                "or off, or they were more than one click sends. The command resend_deliveries sends any number."),
             )  # fmt: skip
 
     def deed(self, request: HttpRequest, row: Delivery) -> HttpResponse:

@@ -46,7 +46,7 @@ class CursorExpired(Refused):
     code, status = "cursor_expired", HTTPStatus.GONE
 
     def __init__(self) -> None:
-        super().__init__("This `after` is too old: events after it may be gone. Begin anew, with an empty `after`.")
+        super().__init__("This `after` is too old: events after it may be gone. Start again with an empty `after`.")
 
 
 class Cursor(NamedTuple):
@@ -68,7 +68,7 @@ def read_cursor(account_id: UUID, text: str) -> Cursor:
     try:
         position, at, event_id = _CURSOR.unpack(urlsafe_b64decode(_signer(account_id).unsign(text) + "=="))
     except (signing.BadSignature, ValueError, struct.error):
-        raise Invalid({"after": ["Must be a `next` of an answer before, as it was, or empty."]}) from None
+        raise Invalid({"after": ["Must be the `next` of an earlier answer, unchanged, or empty."]}) from None
     return Cursor(position, UUID(bytes=event_id), datetime.fromtimestamp(at, UTC))
 
 

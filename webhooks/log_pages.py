@@ -29,7 +29,7 @@ from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import KINDS, STATUSES
 
 NO_DELIVERY = Gone(
-    gettext_lazy("This delivery is not there any more: its webhook was deleted, or it was too old to be kept."),
+    gettext_lazy("This delivery no longer exists: its webhook was deleted, or it was too old to be kept."),
     *WEBHOOKS,
 )
 
@@ -102,7 +102,9 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             registry.note(Action.RESENT, found.webhook)
         messages.success(request, _("It is sent again."))
     except resending.TooManyAttempts:
-        text = _("It was not sent again: %(most)d attempts are the maximum.") % {"most": resending.MOST_ATTEMPTS}
+        text = _("It was not sent again: it has had %(most)d attempts, the maximum.") % {
+            "most": resending.MOST_ATTEMPTS
+        }
         messages.error(request, text)
     except events.WebhookOff:
         messages.error(request, OFF)

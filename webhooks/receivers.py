@@ -48,7 +48,7 @@ def normalise(text: str) -> str:
     if len(text) > MAX_LENGTH:
         raise Unusable(_("Must have at most %(most)d characters.") % {"most": MAX_LENGTH})
     if _CONTROL.search(text):
-        raise Unusable(_("Must not hold control characters or broken Unicode."))
+        raise Unusable(_("Must not contain control characters or broken Unicode."))
     try:
         url = ada_url.URL(text)
     except ValueError:
@@ -57,7 +57,7 @@ def normalise(text: str) -> str:
         raise Unusable(_("Must start with https://."))
     authority = _AUTHORITY.match(text)
     if url.username or url.password or (authority and "@" in authority[1]):
-        raise Unusable(_("Must not hold a user name or password."))
+        raise Unusable(_("Must not contain a user name or password."))
     if "#" in text:
         raise Unusable(_("Must not have a fragment (#…)."))
     port = int(url.port) if url.port else {"https:": 443, "http:": 80}[url.protocol]

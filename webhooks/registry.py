@@ -38,7 +38,7 @@ class StillDropping(Refused):
     code, status = "unavailable", HTTPStatus.SERVICE_UNAVAILABLE
 
     def __init__(self) -> None:
-        super().__init__(_("What was waiting when it was turned off is still being dropped: turn it on in a moment."))
+        super().__init__(_("What was waiting when it was turned off is still being dropped. Turn it on in a moment."))
 
 
 class SecretChanged(Refused):
@@ -47,7 +47,9 @@ class SecretChanged(Refused):
     code = "secret_changed"
 
     def __init__(self) -> None:
-        super().__init__(_("Its secret was changed already, by another press or by somebody else. None was made now."))
+        super().__init__(
+            _("Its secret was already changed, by another click or by somebody else. No new one was created now.")
+        )
 
 
 def register(
@@ -64,7 +66,9 @@ def register(
         if Webhook.of(account_id).count() >= MOST_WEBHOOKS:
             raise Invalid({"url": [f"The account has {MOST_WEBHOOKS} webhooks, the maximum; delete one first."]})
         if once and Webhook.of(account_id).filter(url=url, events__contains=events).exists():
-            text = _("A webhook to this address is told of these events already. Its page makes a new secret for it.")
+            text = _(
+                "You already have a webhook to this address for these events. You can create a new secret on its page."
+            )
             raise Invalid({"url": [text]})
         webhook = Webhook.objects.create(
             account_id=account_id,

@@ -82,7 +82,7 @@ class Dropped(Invalid):
     """It was waiting when its webhook was turned off: only a recovery sends it."""
 
     def __init__(self) -> None:
-        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
+        super().__init__({"status": ["It was dropped when its webhook was turned off. Recover the webhook."]})
 
 
 def resend_one(delivery: Delivery) -> None:

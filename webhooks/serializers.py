@@ -49,7 +49,7 @@ class KindsField(Strict, serializers.ListField):
         if type(data) is not list:
             raise ValueError("Must be an array of kinds of events.")
         if any(type(kind) is not str or kind not in kinds for kind in data):
-            raise ValueError(f"Must hold nothing but: {', '.join(kinds)}.")
+            raise ValueError(f"Must contain only: {', '.join(kinds)}.")
         if not data or len(set(data)) != len(data):
             raise ValueError(f"Must hold 1 to {len(kinds)} kinds of events, each once.")
         return data

@@ -285,7 +285,9 @@ class EditForm(Form):
             elif value:
                 self.add_error(f"name{number}-{line.key}", _("Enter what this is, such as the size or colour."))
         if len(attributes) > MAX_ATTRIBUTES:
-            self.add_error(f"name0-{line.key}", _("A line has at most %(most)d details.") % {"most": MAX_ATTRIBUTES})
+            self.add_error(
+                f"name0-{line.key}", _("A line can have at most %(most)d details.") % {"most": MAX_ATTRIBUTES}
+            )
         data[f"attributes-{line.key}"] = attributes
 
     @property

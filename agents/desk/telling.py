@@ -36,7 +36,7 @@ def what_happened(order_id: UUID) -> str:
     """The order's last change: “Already confirmed by Samira at 14:05.”"""
     last = _last_change(order_id)
     if last.to_status == Status.PENDING:
-        return _("The order has been changed since you opened it.")
+        return _("The order has changed since you opened it.")
     at = timezone.localtime(last.at)
     when = formats.time_format(at, "H:i")
     if at.date() != timezone.localdate():

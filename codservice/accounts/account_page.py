@@ -75,11 +75,11 @@ def account_page(
             raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
         live = seat.account
         if seat.is_closed and request.method == "POST" and needed > Right.READ and not takes_out:
-            messages.error(request, _("This account is closed: nothing can be changed any more."))
+            messages.error(request, _("This account is closed and can no longer be changed."))
             return redirect("account")
         account = shown(request, live)
         if request.method == "POST" and request.POST.get(MODE, account.mode) != account.mode:
-            messages.error(request, _("Another page has switched test mode on or off; nothing was changed here."))
+            messages.error(request, _("Test mode was switched on or off in another page. Nothing was changed here."))
             return redirect(request.path)
         request.account = account  # type: ignore[attr-defined]
         try:
@@ -105,7 +105,7 @@ def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse
     # A script sees for itself. It asks for anything; a form asks for a page, by https and by http.
     is_scripts = "text/html" not in request.headers.get("Accept", "text/html")
     if not is_look and not is_scripts:
-        messages.warning(request, _("You had been signed out: nothing was saved. Sign in, and do it once more."))
+        messages.warning(request, _("You had been signed out, so nothing was saved. Sign in and try again."))
     is_shown = is_look or _sent_from(request) == request.path
     return redirect_to_login(request.get_full_path() if is_shown else home, reverse(door))
 

@@ -151,7 +151,7 @@ class ApiKeyAdmin(ReadOnly):
         """Asks first: a list sends its choice by Enter too, and no key comes back."""
         chosen = list(keys.filter(revoked_at=None))
         if not chosen:
-            messages.warning(request, _("The chosen keys have been revoked already."))
+            messages.warning(request, _("The chosen keys have already been revoked."))
             return None
         if "sure" not in request.POST:
             return self.answer(request, "operators/keys_revoke.html", title=_("Revoke the chosen keys"), keys=chosen)

@@ -147,7 +147,7 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         if user.is_staff and not self.is_of_staff:
             raise ValidationError(_("You use one-time codes: sign in at the console."), code="codes")
         if not one_time_codes.accept(user, self.cleaned_data.get("code", "")):
-            text = _("The one-time code is missing, wrong or used already. Take the next one.")
+            text = _("The one-time code is missing, wrong or already used. Use the next one.")
             raise ValidationError(text, code="codes")
 
 
@@ -241,13 +241,13 @@ class ApiKeyForm(Form):
         label=_("Works until"),
         required=False,
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text=_("Optional: the last day, in Algeria's time."),
+        help_text=_("Optional: the last day, in Algerian time."),
     )
 
     def clean_last_day(self) -> date | None:
         day = self.cleaned_data["last_day"]
         if day is not None and day < days.today():
-            raise ValidationError(_("This day is over."))
+            raise ValidationError(_("This day is in the past."))
         if day is not None and day.year > 2999:
             raise ValidationError(_("Leave it empty for a key that works until you revoke it."))
         return day

@@ -50,7 +50,7 @@ def make(
             account = Account.objects.create(name=name, holder=holder, rate_limit=rate_limit)
             security_log.note_person(Action.PERSON_MADE, holder)
     except IntegrityError:
-        taken = _("A user with the address %(email)s exists already.") % {"email": email}
+        taken = _("A user with the address %(email)s already exists.") % {"email": email}
         raise ValidationError({"email": [taken]}) from None
     return account, made
 
@@ -59,9 +59,9 @@ def _problems_of(email: str) -> dict[str, list[str]]:
     try:
         mails.validate_address(email)
     except ValidationError:
-        return {"email": [_("%(email)s is no e-mail address.") % {"email": email}]}
+        return {"email": [_("%(email)s is not an e-mail address.") % {"email": email}]}
     if len(email) > MAX_EMAIL:
-        return {"email": [_("An address has at most %(most)d characters.") % {"most": MAX_EMAIL}]}
+        return {"email": [_("An address can have at most %(most)d characters.") % {"most": MAX_EMAIL}]}
     return {}
 
 

@@ -56,7 +56,7 @@ class AccountChanged(Refused):
     code, status = "account_changed", 409
 
     def __init__(self) -> None:
-        text = gettext("Somebody has changed this account since you opened the page. Nothing was done this time.")
+        text = gettext("This account has changed since you opened the page. Nothing was done.")
         super().__init__(text)
 
 
@@ -306,12 +306,12 @@ class ApiKey(models.Model):
             working = cls.objects.filter(cls.WORKS, account=account)
             if once and working.filter(name=name).exists():
                 text = gettext(
-                    "A working key has this name already. If you have just created it and did not copy it, revoke "
-                    "it and create it again; otherwise choose another name."
+                    "A working key already has this name. If you have just created it and did not copy it, "
+                    "revoke it and create it again. Otherwise, choose another name."
                 )
                 raise NameTaken(text)
             if working.count() >= MOST_WORKING_KEYS:
-                text = gettext("The account has %(most)d working keys, which is the maximum: revoke one first.")
+                text = gettext("The account has %(most)d working keys, which is the maximum. Revoke one first.")
                 raise TooManyKeys(text % {"most": MOST_WORKING_KEYS})
             key = make_key(account.mode)
             row = cls.objects.create(

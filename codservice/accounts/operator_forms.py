@@ -21,7 +21,7 @@ class MerchantForm(Form):
     name = Words(label=gettext_lazy("Name"), max_length=Account._meta.get_field("name").max_length)
     rate_limit = forms.IntegerField(
         label=gettext_lazy("Requests per minute and API key"),
-        help_text=gettext_lazy("Leave it empty for the service's own limit."),
+        help_text=gettext_lazy("Leave it empty for the service's default limit."),
         required=False,
         min_value=1,
         max_value=merchants.MOST_REQUESTS,
@@ -71,11 +71,11 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         }
         help_texts = {
             "is_active": gettext_lazy(
-                "Without it the person is signed out everywhere; their name stays in histories. "
-                "Who may sign in again needs a new password."
+                "If you untick it, the person is signed out everywhere, and their name stays in histories. To "
+                "sign in again later, they need a new password."
             ),
             "is_staff": gettext_lazy("Only for our own people, never for merchants."),
-            "is_superuser": gettext_lazy("May do everything, on all these pages too."),
+            "is_superuser": gettext_lazy("Can do everything, including on all these pages."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -105,9 +105,11 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         if not (data.get("is_superuser") and data.get("is_staff") and data.get("is_active")) and self._is_the_last():
             raise ValidationError(_("This is the last operator: create another one first."))
         if self._has_worked_here() and not data.get("is_staff"):
-            self.add_error("is_staff", _("They have worked here, and figures count it. Untick “May sign in” instead."))
+            self.add_error("is_staff", _("Figures count the work this person has done. Untick “May sign in” instead."))
         elif works_here and data.get("is_active") and not data.get("is_staff"):
-            self.add_error("is_staff", _("Tick this too: without it nobody enters the console, whatever their role."))
+            self.add_error(
+                "is_staff", _("Tick this too: without it, nobody can enter the console, whatever their role.")
+            )
         return data
 
     def _has_worked_here(self) -> bool:

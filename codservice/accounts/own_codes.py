@@ -96,15 +96,15 @@ class CodesPage:
             return self._page(request, form)
         data, device = form.cleaned_data, one_time_codes.offered(request.user)
         if device and request.POST.get("device", str(device.pk)) != str(device.pk):
-            form.add_error("code", _("Another secret has been created since this page was opened: scan the one above."))
+            form.add_error("code", _("A new secret has been created since you opened this page. Scan the one above."))
             return self._page(request, form)
         if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
             if one_time_codes.are_on(request.user):  # by the first of two presses, or in another tab
                 return redirect(self.here)
-            text = _("This code is wrong. Check that the phone's clock is right, and take the next one.")
+            text = _("This code is wrong. Check that the phone's clock is right, and use the next one.")
             form.add_error("code", text)
             return self._page(request, form)
-        return self._done(request, _("Codes are on. Everywhere else you are signed out."))
+        return self._done(request, _("Codes are on. You are signed out everywhere else."))
 
     @sensitive_variables()
     def _turn_off(self, request: HttpRequest) -> HttpResponse:
@@ -112,7 +112,7 @@ class CodesPage:
         if not form.is_valid():
             return self._page(request, form)
         one_time_codes.turn_off(request.user, form.cleaned_data["password"])
-        return self._done(request, _("Codes are off: you sign in by password alone."))
+        return self._done(request, _("Codes are off. You sign in with your password only."))
 
     def _done(self, request: HttpRequest, said: str) -> HttpResponse:
         """End all sessions of the person but this one, and say what was `said`."""

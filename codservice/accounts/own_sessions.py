@@ -16,7 +16,7 @@ from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 
 MOST = 100  # on the page
-OVER = Gone(gettext_lazy("This session is over already."), "sessions", gettext_lazy("Your sessions"), False)
+OVER = Gone(gettext_lazy("This session has already ended."), "sessions", gettext_lazy("Your sessions"), False)
 
 
 @account_page(change=Right.READ)

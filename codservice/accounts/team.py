@@ -101,7 +101,7 @@ class LinkOver(Refused):
     code = "link_over"
 
     def __init__(self) -> None:
-        super().__init__(_("This link does not work any more"))
+        super().__init__(_("This link no longer works"))
 
 
 class AddressTaken(Refused):
@@ -119,9 +119,9 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
         if people.filter(email__iexact=email).exists():
             raise AlreadyHere(_("Somebody on your team already signs in with this address."))
         if account.invitations.filter(email=email).exists():
-            raise AlreadyHere(_("This address is invited already. Send the invitation again above."))
+            raise AlreadyHere(_("This address is already invited. Send the invitation again above."))
         if account.memberships.count() + account.invitations.count() >= MOST_PEOPLE:
-            text = _("A team has %(most)d people and invitations at most.")
+            text = _("A team can have at most %(most)d people and invitations.")
             raise TooManyPeople(text % {"most": MOST_PEOPLE})
         invitation = account.invitations.create(email=email, role=role, expires_at=Now() + WORKS_FOR)
         _note(Action.INVITED, invitation)
@@ -203,7 +203,7 @@ def accept(link: str, *, name: str, password: str) -> User:
             invitation.delete()
             security_log.note_person(Action.JOINED, user, person=user)
     except IntegrityError:
-        raise AddressTaken(_("Somebody signs in with this address already.")) from None
+        raise AddressTaken(_("Somebody already signs in with this address.")) from None
     return user
 
 

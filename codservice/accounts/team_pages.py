@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 
 Role = team.Role
 ROLE_WORDS = {
-    Role.MANAGER: gettext_lazy("orders, products, fees and webhooks; neither keys nor the team"),
-    Role.READER: gettext_lazy("looks at orders, products, fees and webhooks; changes nothing"),
+    Role.MANAGER: gettext_lazy("orders, products, fees and webhooks, but not keys or the team"),
+    Role.READER: gettext_lazy("looks at orders, products, fees and webhooks, but changes nothing"),
 }
 # Invitations that an account may send, and that are mailed to one address, whoever invites it.
 INVITATION_RATE = "30/h"
@@ -48,8 +48,10 @@ AGAIN = 1  # of one invitation in a minute: a second press would end the link of
 
 
 _TEAM = ("team", gettext_lazy("Team"), False)
-NO_INVITATION = Gone(gettext_lazy("This invitation is over: the person has joined, or it was withdrawn."), *_TEAM)
-NOT_HERE = Gone(gettext_lazy("This person is not on your team any more."), *_TEAM)
+NO_INVITATION = Gone(
+    gettext_lazy("This invitation is no longer open: the person has joined, or it was withdrawn."), *_TEAM
+)
+NOT_HERE = Gone(gettext_lazy("This person is no longer on your team."), *_TEAM)
 
 
 class RoleForm(Form):
@@ -122,7 +124,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, 
             have_mailed(send_invitation, [str(renew().id)], {"host": request.get_host()})
         except OperationalError as error:  # the broker is away
             logger.warning("no invitation could be sent: %s", error)
-            text = _("No mail can be sent just now. Send the invitation again in a few minutes.")
+            text = _("We cannot send mail just now. Send the invitation again in a few minutes.")
             messages.error(request, text)
             return
     text = _("An invitation is on its way to %(email)s.")
@@ -150,7 +152,7 @@ def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     live = account.live or account
     get_object_or_404(Invitation, id=id, account=live)
     team.withdraw(live.id, id)
-    messages.success(request, _("The invitation is withdrawn: its link does not work any more."))
+    messages.success(request, _("The invitation is withdrawn. Its link no longer works."))
     return redirect("team")
 
 
@@ -170,7 +172,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     form = RoleForm(request.POST if request.method == "POST" else None, initial={"role": member.role})
     if form.is_valid():
         team.change_role(member.account_id, id, form.cleaned_data["role"])
-        messages.success(request, _("The role applies from their next click on."))
+        messages.success(request, _("The role applies from their next click."))
         return redirect("team")
     has_codes = one_time_codes.are_on(member.user)
     context = {"member": member, "form": form, "has_codes": has_codes}

@@ -82,7 +82,7 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     is_old = reason.endswith("incorrect.")  # as Django says it of a token which came from a page of ours
     if is_old and request.resolver_match.view_name in ("login", "admin:login") and request.user.is_authenticated:
         name = unturned(request.user.display_name)
-        messages.info(request, _("You are signed in already, as %(name)s.") % {"name": name})
+        messages.info(request, _("You are already signed in, as %(name)s.") % {"name": name})
         login = Login()
         login.setup(request)
         return redirect(login.get_redirect_url() or request.get_full_path())
@@ -139,7 +139,7 @@ class PasswordChange(auth_views.PasswordChangeView):
         except AccountChanged as refused:
             form.add_error("new_password1", refused.message)
             return self.form_invalid(form)
-        messages.success(self.request, _("Your password is changed. Everywhere else you are signed out."))
+        messages.success(self.request, _("Your password is changed. You are signed out everywhere else."))
         sessions.end(form.user, but=self.request.session.session_key)
         known_browsers.remember(response, self.request.user)
         return response
@@ -164,7 +164,7 @@ class PasswordForgotten(FormView):
             return locked_or(self.form_invalid(form), error.wait)
         except OperationalError as error:  # the broker is away
             logger.warning("no password link could be sent: %s", error)
-            form.add_error(None, _("No mail can be sent just now. Try again in a few minutes."))
+            form.add_error(None, _("We cannot send mail just now. Try again in a few minutes."))
             return self.render_to_response(self.get_context_data(form=form), status=503)
         return super().form_valid(form)
 
@@ -245,7 +245,7 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
         return confirmation(
             request,
             title=_("Revoke the key “%(name)s”?") % {"name": unturned(key.name)},
-            text=_("Whatever uses it is refused within a second, and it can never be used again."),
+            text=_("Whatever uses it is refused within a second. It can never be used again."),
             button=_("Revoke the key"),
             back=reverse("api-keys"),
         )

@@ -24,14 +24,15 @@ logger = logging.getLogger(__name__)
 MESSAGES = {
     "bad_request": "The request cannot be read.",
     "unauthenticated": "Send a valid API key: Authorization: Bearer <API_KEY>.",
-    "https_required": "Use https. The key was sent for others to read and was not accepted: revoke it, make a new one.",
+    "https_required": "Use https. The key was sent unencrypted and was not accepted. Revoke it and create a new one.",
     "insufficient_scope": "This API key lacks the scope that this call needs.",
     "not_found": "There is nothing at this address, or it belongs to another account.",
-    "method_not_allowed": "This address does not take this method; `Allow` says which it takes.",
+    "method_not_allowed": "This address does not accept this method. `Allow` says which it accepts.",
     "unsupported_media_type": "Send the body with Content-Type: application/json, in UTF-8 and not compressed.",
-    "rate_limited": "Too many requests; try again after `Retry-After` seconds.",
-    "server_error": "Something went wrong here. Tell us the X-Request-Id; trying again later is safe.",
-    "unavailable": "The service cannot answer just now; try again after `Retry-After` seconds.",
+    "rate_limited": "Too many requests. Try again after `Retry-After` seconds.",
+    "server_error": "Something went wrong on our side. Try again later, which is safe, and tell us the "
+    "X-Request-Id if it goes on.",
+    "unavailable": "The service cannot answer just now. Try again after `Retry-After` seconds.",
 }
 
 

@@ -27,7 +27,7 @@ class StillRunning(Refused):
     code, status = "idempotency_conflict", 409
 
     def __init__(self) -> None:
-        super().__init__("A request with this Idempotency-Key is still being processed; try again shortly.")
+        super().__init__("A request with this Idempotency-Key is still being processed. Try again shortly.")
 
 
 def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
@@ -45,7 +45,7 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
         if key is None:
             return view(self, request, *args, **kwargs)
         if not _KEY.fullmatch(key):
-            raise Invalid({"Idempotency-Key": ["Must be one key, of 1 to 255 visible ASCII characters."]})
+            raise Invalid({"Idempotency-Key": ["Must be one key of 1 to 255 visible ASCII characters."]})
         account_id = request.auth.account_id
         fingerprint = _fingerprint(request)
         try:
@@ -142,7 +142,7 @@ def _keep(account_id: UUID, key: str, fingerprint: bytes, response: Response) ->
 
 def _replay(kept: IdempotencyRecord, fingerprint: bytes) -> HttpResponse:
     if bytes(kept.fingerprint) != fingerprint:
-        raise Invalid({"Idempotency-Key": ["Was used for another request; a new one needs a new key."]})
+        raise Invalid({"Idempotency-Key": ["Was used for another request. Send a new request with a new key."]})
     return HttpResponse(
         bytes(kept.body),
         status=kept.status,

@@ -121,7 +121,7 @@ class Pages(BasePagination):
             bound_to = ""
         if bound_to != self._bound_to:
             raise Invalid(
-                {"cursor": [_("Was not given by this list for these filters and this sort. Begin with an empty one.")]}
+                {"cursor": [_("Was not given by this list with these filters and this sort. Start with an empty one.")]}
             )
         return [_READ[kind](text) for kind, text in place]
 

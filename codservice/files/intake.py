@@ -94,8 +94,8 @@ _ERRORS = {
     "#NUL!", "#SPILL!", "#PROPAGATION!", "#CALC!", "#ERROR!", *(f"Err:{number}" for number in range(501, 541)),
 }  # fmt: skip
 SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
-NO_NUMBER = "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
-FAILED = "Is an error of the spreadsheet's formula: correct it, or write the value."
+NO_NUMBER = "Is a long number that a spreadsheet has shortened. Format the column as text, and enter the numbers again."
+FAILED = "Is an error from the spreadsheet's formula. Correct it, or enter the value."
 
 
 def has_failed(cell: str) -> bool:
@@ -103,7 +103,7 @@ def has_failed(cell: str) -> bool:
     return cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS
 
 
-_SURPLUS = "The row has more cells than the first line has columns. Put a text with commas in quotes."
+_SURPLUS = "The row has more cells than the first line has columns. Put text with commas in quotes."
 
 
 def _is_whole(entry: Entry) -> bool:

@@ -73,7 +73,7 @@ def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
     if done.returncode == _REFUSED:
         raise UnreadableSheet(said)
     if done.returncode:
-        raise UnreadableSheet("is too large a spreadsheet to be read: save it as “CSV UTF-8”.")
+        raise UnreadableSheet("is too large a spreadsheet to be read. Save it as “CSV UTF-8”.")
     return rows, said
 
 
@@ -82,14 +82,14 @@ def _write_rows(file: IO[bytes]) -> None:
         with zipfile.ZipFile(file) as parts:
             size = sum(part.file_size for part in parts.infolist())
         if size > MAX_UNZIPPED:
-            raise UnreadableSheet(f"unpacks to {size >> 20} MiB, at most {MAX_UNZIPPED >> 20} are read.")
+            raise UnreadableSheet(f"unpacks to {size >> 20} MiB. It can have at most {MAX_UNZIPPED >> 20}.")
         file = _with_errors(file)
     file.seek(0)
     book = python_calamine.CalamineWorkbook.from_filelike(file)
     visible = [each.name for each in book.sheets_metadata if (each.typ, each.visible) == _SHOWN]
     sheet = book.get_sheet_by_name(visible[0]) if visible else book.get_sheet_by_index(0)
     if sheet.width > MAX_COLUMNS:
-        raise UnreadableSheet(f"has {sheet.width} columns, at most {MAX_COLUMNS} are read.")
+        raise UnreadableSheet(f"has {sheet.width} columns. It can have at most {MAX_COLUMNS}.")
     encode, written = msgspec.json.Encoder().encode, 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
         cells = [_text(cell) for cell in row]
@@ -179,7 +179,7 @@ def main() -> int:
     except UnreadableSheet as error:
         said = str(error)
     except (python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        said = f"is no spreadsheet that we can read: {error}."
+        said = f"is not a spreadsheet that we can read: {error}."
     else:
         return 0
     sys.stderr.write(said)

@@ -124,15 +124,15 @@ class Table:
         self.header = header = [title or group for title, group in zip_longest(header, groups, fillvalue="")]
         if not any(header):
             which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
-            raise UnreadableTable(f"{self}{which}; its first line must name the columns.")
+            raise UnreadableTable(f"{self}{which}. Its first line must name the columns.")
         if by_place:
             return
         names = [unicodedata.normalize("NFC", name).lower().replace(" ", "_") for name in header]
         self.names = [known or name for known, name in zip(meant(header, columns), names, strict=True)]
         if missing := [name for name in required if name not in self.names]:
-            raise UnreadableTable(f"{self} has no column {', '.join(missing)}; its first line must name the columns.")
+            raise UnreadableTable(f"{self} has no column {', '.join(missing)}. Its first line must name the columns.")
         if twice := [name for name in self.names if name and self.names.count(name) > 1]:
-            raise UnreadableTable(f"{self} has two columns {sheets.shown(twice[0])}; which one is meant?")
+            raise UnreadableTable(f"{self} has two columns {sheets.shown(twice[0])}. Which one is meant?")
 
     def __str__(self) -> str:
         return str(self.path) if self._file is None else "The file"
@@ -166,7 +166,7 @@ class Table:
     def _cut(self, cells: list[str]) -> None:
         """Leave as many as a spreadsheet's row may have: a CSV file of one row could name half a million columns."""
         if any(map(str.strip, cells[sheets.MAX_COLUMNS :])):
-            raise UnreadableTable(f"{self} has {len(cells)} columns, at most {sheets.MAX_COLUMNS} are read.")
+            raise UnreadableTable(f"{self} has {len(cells)} columns. It can have at most {sheets.MAX_COLUMNS}.")
         del cells[sheets.MAX_COLUMNS :]
 
     def _open(self) -> AbstractContextManager[IO[bytes]]:
@@ -228,12 +228,12 @@ class Table:
                     line, lines.taken = end + 1, 0
         except _Endless:
             raise UnreadableTable(
-                f"{self} has a row at line {line} that does not end: is a quotation mark left open?"
+                f"{self} has a row at line {line} that does not end. Is a quotation mark left open?"
             ) from None
         except UnicodeDecodeError:
             raise UnreadableTable(_NOT_UTF_8.format(self)) from None
         except csv.Error as error:
-            raise UnreadableTable(f"{self} is no CSV file: line {line}: {error}.") from None
+            raise UnreadableTable(f"{self} is not a CSV file: line {line}: {error}.") from None
 
 
 def _count_named(cells: list[str], columns: tuple[Column, ...]) -> int:

@@ -56,8 +56,8 @@ LEAST_RATE = 8 << 10
 MAX_STREAMS = 128
 MAX_STREAMS_EACH = 8
 _ANSWER_LOST = (
-    "This was carried out or refused, but its long answer cannot be sent while you have so many others unread. "
-    "Read these, and look what became of it before you send it again."
+    "This was carried out or refused, but its long answer cannot be sent while you have so many others "
+    "unread. Read those, and check what became of it before you send it again."
 )
 # Where the application says in the WSGI environment for whom it answers.
 HOLDER = "codservice.holder"
@@ -122,7 +122,7 @@ class Gateway:
         except TimeoutError:
             logger.error("a request found no answer within %.0f s", REQUEST_SECONDS)
             answer.is_given_up = True
-            await _refuse(_Refused(503, "unavailable", "It took too long; try again in a moment."), scope, send)
+            await _refuse(_Refused(503, "unavailable", "It took too long. Try again in a moment."), scope, send)
         except Exception:
             logger.exception("the application failed before its answer")
             await _refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
@@ -162,7 +162,7 @@ class Gateway:
                     if not message.get("more_body"):
                         break
             if is_refused:
-                raise _Refused(503, "unavailable", "Too many requests at once; try again in a moment.")
+                raise _Refused(503, "unavailable", "Too many requests at once. Try again in a moment.")
             if seen > limit == SMALL_BODY_BYTES:
                 raise _Refused(413, "payload_too_large", "Sign in before you send so much.")
         except BaseException as error:
@@ -212,7 +212,7 @@ class Gateway:
         if holder and is_read and self._streams[holder] >= MAX_STREAMS_EACH:
             return _Refused(429, "rate_limited", "Read the long answers that you asked for before you ask for more.")
         if self._streams[holder] >= MAX_STREAMS // 2 or (is_read and self._streams.total() >= MAX_STREAMS):
-            said = "Too many long answers at once; try again in a moment." if is_read else _ANSWER_LOST
+            said = "Too many long answers at once. Try again in a moment." if is_read else _ANSWER_LOST
             return _Refused(503, "unavailable", said)
         return None
 
@@ -281,7 +281,7 @@ class _Door:
 
     async def __aenter__(self) -> None:
         if self._waiting >= MOST_AT_DOOR:
-            raise _Refused(503, "unavailable", "Too many people sign in at this moment; try again in a moment.")
+            raise _Refused(503, "unavailable", "Too many people are signing in. Try again in a moment.")
         self._waiting += 1
         try:
             await self._free.acquire()

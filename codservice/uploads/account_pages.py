@@ -145,7 +145,7 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return confirmation(
             request,
             title=gettext("Stop this upload?"),
-            text=gettext("What is already imported stays; the rest of the file is discarded."),
+            text=gettext("What is already imported stays. The rest of the file is discarded."),
             button=gettext("Stop the upload"),
             back=reverse("account-upload", args=[id]),
         )
@@ -270,7 +270,7 @@ def discard(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return confirmation(
             request,
             title=gettext("Discard the refused rows?"),
-            text=gettext("They can no longer be downloaded, and Home does not show them any more."),
+            text=gettext("They can no longer be downloaded and no longer appear on Home."),
             button=gettext("Discard the rows"),
             back=reverse("account-upload", args=[id]),
         )

@@ -37,17 +37,17 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
     except ValueError:
         raise Unacceptable(_("Choose a file.")) from None
     if not name.lower().endswith(SUFFIXES):
-        raise Unacceptable(_("The file must be CSV or XLSX: its name ends in .csv, .txt, .tsv or .xlsx."))
+        raise Unacceptable(_("The file must be CSV or XLSX, with a name that ends in .csv, .txt, .tsv or .xlsx."))
     if not size:
         raise Unacceptable(_("The file is empty."))
     if size > MAX_BYTES:
-        raise Unacceptable(_("The file may have %(most)d MB at most. Send it in parts.") % {"most": MAX_BYTES >> 20})
+        raise Unacceptable(_("The file can have at most %(most)d MB. Send it in parts.") % {"most": MAX_BYTES >> 20})
     with transaction.atomic():
         Account.lock(account.pk)
         again = Upload.objects.filter(account=account, kind=kind, user_id=user.id, name=name, size=size)
         work.give_way(again.filter(status=Upload.Status.ARRIVING))
         if Upload.objects.filter(account=account, status__in=Upload.OPEN).count() >= MAX_OPEN:
-            raise Unacceptable(_("Other files are under way. Wait for them, or stop one."))
+            raise Unacceptable(_("Other files are still in progress. Wait for them, or stop one."))
         return Upload.objects.create(
             id=uuid7(), account=account, kind=kind, name=name, size=size, actor=user.display_name, user_id=user.id
         )
@@ -68,7 +68,7 @@ def take_piece(upload_id: UUID, account: Account, *, number: int, data: bytes) -
             return True
         count = piece_count(upload)
         if not 0 <= number < count or len(data) != min(PIECE_BYTES, upload.size - number * PIECE_BYTES):
-            raise Unacceptable(_("The file has changed while it was sent. Send it again."))
+            raise Unacceptable(_("The file changed while it was being sent. Send it again."))
         Piece.objects.bulk_create(
             [Piece(account=account, upload=upload, number=number, data=data)], ignore_conflicts=True
         )

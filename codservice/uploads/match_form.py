@@ -70,8 +70,8 @@ class MatchForm(Form):
     def _asked_for(self, names: Sequence[str]) -> str:
         if any(_constant(name) in self.fields for name in names):
             one, some = (
-                gettext("Choose the column, or write it for all rows."),
-                gettext("Choose one of: %(names)s; or write it for all rows."),
+                gettext("Choose the column, or enter a value for all rows."),
+                gettext("Choose one of %(names)s, or enter a value for all rows."),
             )
         else:
             one, some = gettext("Choose the column."), gettext("Choose one of: %(names)s.")

@@ -20,8 +20,8 @@ _SENTENCES: dict[str, Any] = {
     "This field is required without product_id.": _("This is missing."),
     "Must be a string.": _("Must be text."),
     "Must not be empty.": _("Must not be empty."),
-    "Must not hold control characters or broken Unicode.": _(
-        "Has characters that cannot be stored. Write it in another way."
+    "Must not contain control characters or broken Unicode.": _(
+        "Has characters that cannot be stored. Remove or replace them."
     ),
     "Must have at most <most> characters.": _("Must have at most %(most)s characters."),
     "Must be an integer, as a JSON number without a point.": _("Must be a whole number."),
@@ -34,12 +34,12 @@ _SENTENCES: dict[str, Any] = {
         "Must be a complete address, such as https://shop.example/robe.jpg."
     ),
     "Must start with https://.": _("Must start with https://."),
-    "Must not hold a user name or password.": _("Must not hold a user name or password."),
+    "Must not contain a user name or password.": _("Must not contain a user name or password."),
     "Must be true or false, yes or no, oui or non, 1 or 0.": _("Must be yes or no."),
     "Must have at most <most> characters once its special characters are encoded.": _(
         "Must have at most %(most)s characters once its special characters are encoded."
     ),
-    "Must have at most <most> keys.": _("A line has at most %(most)s details."),
+    "Must have at most <most> keys.": _("A line can have at most %(most)s details."),
     "A key cannot be used. <why>": _(
         "The name of a detail cannot be used: it is empty, too long or has characters that cannot be stored."
     ),
@@ -47,105 +47,107 @@ _SENTENCES: dict[str, Any] = {
     "Must be an object with string values.": _('Must be a JSON object with texts, such as {"taille": "M"}.'),
     # Orders.
     "Must be home or desk.": _("Must be “home” or “desk” (a stop desk)."),
-    "The column for a stop desk says otherwise: correct one of the two.": _(
-        "The column for a stop desk says otherwise: correct one of the two."
+    "The stop desk column contradicts this. Correct one of the two.": _(
+        "The stop desk column contradicts this. Correct one of the two."
     ),
     "Must be an Algerian phone number, such as 0550 12 34 56 or +213550123456.": _(
         "Must be an Algerian phone number, such as 0550 12 34 56."
     ),
-    "Must have 1 to <most> entries.": _("An order has at most %(most)s lines."),
+    "Must have 1 to <most> entries.": _("An order can have at most %(most)s lines."),
     "<text> is not the code or name of a wilaya.": _("%(text)s is not a wilaya."),
     "<text> is not the code or name of a wilaya. Did you mean <names>?": _(
         "%(text)s is not a wilaya. Did you mean %(names)s?"
     ),
     "<text> may be more than one name of a wilaya. Did you mean <names>?": _(
-        "%(text)s may be several wilayas. Did you mean %(names)s?"
+        "%(text)s could be several wilayas. Did you mean %(names)s?"
     ),
     "<text> is not the code or name of a commune of <wilaya>.": _("%(text)s is not a commune of %(wilaya)s."),
     "<text> is not the code or name of a commune of <wilaya>. Did you mean <names>?": _(
         "%(text)s is not a commune of %(wilaya)s. Did you mean %(names)s?"
     ),
     "<text> may be more than one name of a commune of <wilaya>. Did you mean <names>?": _(
-        "%(text)s may be several communes of %(wilaya)s. Did you mean %(names)s?"
+        "%(text)s could be several communes of %(wilaya)s. Did you mean %(names)s?"
     ),
-    "No product of this account has this id.": _("No product of yours has this id."),
-    "Another order of this account has it already.": _("Another order of yours has this number."),
-    "Line <line> has the same external_id, with other orders between. An order's rows must follow each other.": _(
-        "Line %(line)s has the same order number, with other orders between. An order's rows must follow each other."
+    "No product of this account has this id.": _("None of your products has this id."),
+    "Another order of this account already has it.": _("You already have an order with this number."),
+    "Line <line> has the same external_id, with other orders in between. Put an order's rows next to each other.": _(
+        "Line %(line)s has the same order number, with other orders in between. Put an order's rows next to each other."
     ),
-    "Line <line> of the same order says otherwise.": _("Line %(line)s of the same order says otherwise."),
-    "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again.": _(
-        "The spreadsheet has shortened this long number. Format the column as text, and write the numbers again."
+    "Line <line> of the same order has a different value.": _("Line %(line)s of the same order has a different value."),
+    "Is a long number that a spreadsheet has shortened. Format the column as text, and enter the numbers again.": _(
+        "The spreadsheet has shortened this long number. Format the column as text, and enter the numbers again."
     ),
-    "Is a number that a spreadsheet has shortened, and its last digits are lost: format the column as text, and write "
-    "the numbers again.": _(
-        "The spreadsheet has shortened this number, and its last digits are lost. Format the column as text, and write "
-        "the numbers again."
+    "Is a number that a spreadsheet has shortened, and its last digits are lost. Format the column as text, "
+    "and enter the numbers again.": _(
+        "The spreadsheet has shortened this number, and its last digits are lost. Format the column as text, "
+        "and enter the numbers again."
     ),
-    "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together.": _(
-        "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
+    "Enter the order number in each of the order's rows: in a file of refused rows, nothing else shows that "
+    "they belong together.": _(
+        "Enter the order number in each of the order's rows: in a file of refused rows, nothing else shows "
+        "that they belong together."
     ),
-    "May be a line of the order above: write that order's number here then, and otherwise one of its own.": _(
-        "This may be a line of the order above: then write that order's number here, and otherwise one of its own."
+    "May be a line of the order above. If so, enter that order's number here. If not, enter a number of its own.": _(
+        "This may be a line of the order above. If so, enter that order's number here. If not, enter a number "
+        "of its own."
     ),
-    "May be a line of the order above: write that order's number here then, and otherwise who the customer is.": _(
-        "This may be a line of the order above: then write that order's number here, and otherwise who the customer is."
+    "May be a line of the order above. If so, enter that order's number here. If not, enter the customer.": _(
+        "This may be a line of the order above. If so, enter that order's number here. If not, enter the customer."
     ),
-    "The order of this number is there already without this row: correct it, or write another number.": _(
-        "The order with this number is there already without this row: correct it, or write another number."
+    "The order with this number already exists, without this row. Correct it, or enter another number.": _(
+        "The order with this number already exists, without this row. Correct it, or enter another number."
     ),
-    "The order of this number is there already with fewer lines than the file has: correct it, or write another "
-    "number.": _(
-        "The order with this number is there already with fewer lines than the file has: correct it, or write another "
-        "number."
+    "The order with this number already exists, with fewer lines than in the file. Correct it, or enter "
+    "another number.": _(
+        "The order with this number already exists, with fewer lines than in the file. Correct it, or enter "
+        "another number."
     ),
-    "Is a total of rows above, and no order.": _("This looks like a total of the rows above, not an order."),
-    "May be a total of the rows above: leave it out, or, where it is a product, write more than that word.": _(
-        "This may be a total of the rows above: leave it out or, if it is a product, write more than that word."
+    "Is a total of the rows above, not an order.": _("This looks like a total of the rows above, not an order."),
+    "May be a total of the rows above. Leave it out or, if it is a product, give it a longer name.": _(
+        "This may be a total of the rows above. Leave it out or, if it is a product, give it a longer name."
     ),
-    "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
-    "number in each of the rows.": _(
-        "One of this order's rows may be a total or a product: leave it out, or, if it is a product, write the order's "
-        "number in each of the rows."
+    "One of the order's rows may be a total or a product. If it is a total, leave it out. If it is a product, "
+    "enter the order number in each of the rows.": _(
+        "One of this order's rows may be a total or a product. If it is a total, leave it out. If it is a "
+        "product, enter the order number in each of the rows."
     ),
-    "“<text>” is no status. Use one or several of: <known>.": _("“%(text)s” is not a status."),
+    "“<text>” is not a status. Use one or several of: <known>.": _("“%(text)s” is not a status."),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),
     "Each SKU: <why>": _("A SKU cannot be used: it is empty, too long or has characters that cannot be stored."),
-    "Must have at most <most> SKUs.": _("At most %(most)s SKUs at once."),
-    "There is no product of this SKU yet, and a new one needs it.": _(
-        "You have no product with this SKU yet, and a new one needs it."
+    "Must have at most <most> SKUs.": _("Enter at most %(most)s SKUs at once."),
+    "There is no product with this SKU yet, and a new product needs this.": _(
+        "You have no product with this SKU yet, and a new product needs this."
     ),
     # Rows and files.
-    "See line <line>.": _("The row is fine; see line %(line)s of the same order."),
-    "The row has more cells than the first line has columns. Put a text with commas in quotes.": _(
-        "The row has more cells than the first line has columns. Put a text with commas in quotes."
+    "See line <line>.": _("This row is fine. See line %(line)s of the same order."),
+    "The row has more cells than the first line has columns. Put text with commas in quotes.": _(
+        "The row has more cells than the first line has columns. Put text with commas in quotes."
     ),
-    "Is an error of the spreadsheet's formula: correct it, or write the value.": _(
-        "This is a formula that gives an error or no result: correct it in the spreadsheet and save it there, or write "
-        "the value."
+    "Is an error from the spreadsheet's formula. Correct it, or enter the value.": _(
+        "This formula gives an error or no result. Correct it in the spreadsheet and save it there, or enter the value."
     ),
-    "We could not go on with this file. What is counted here is in.": _(
+    "We could not continue with this file. What is counted here was imported.": _(
         "We could not continue with this file. What is counted here was imported."
     ),
     "The file was sent again: the newer one takes its place.": _(
         "The file was sent again: the newer one takes its place."
     ),
-    "The file is empty; its first line must name the columns.": _(
-        "The file is empty; its first line must name the columns."
+    "The file is empty. Its first line must name the columns.": _(
+        "The file is empty. Its first line must name the columns."
     ),
-    "The file has an empty sheet in front, <sheet>; its first line must name the columns.": _(
-        "The first sheet of the file that is shown, %(sheet)s, is empty; its first line must name the columns."
+    "The file has an empty sheet in front, <sheet>. Its first line must name the columns.": _(
+        "The first visible sheet of the file, %(sheet)s, is empty. Its first line must name the columns."
     ),
     "The file has no rows below its first line.": _("The file has no rows below its first line."),
     "The file has more than <most> rows. Send it in parts.": _(
         "The file has more than %(most)s rows. Send it in parts."
     ),
-    "The file has <count> columns, at most <most> are read.": _(
-        "The file has %(count)s columns, at most %(most)s are read."
+    "The file has <count> columns. It can have at most <most>.": _(
+        "The file has %(count)s columns. It can have at most %(most)s."
     ),
-    "The file has a row at line <line> that does not end: is a quotation mark left open?": _(
-        "The file has a row at line %(line)s that does not end: is a quotation mark left open?"
+    "The file has a row at line <line> that does not end. Is a quotation mark left open?": _(
+        "The row at line %(line)s of the file does not end. Is a quotation mark left open?"
     ),
     "The file has more than <most> MiB of text. Send it in parts.": _(
         "The file has more than %(most)s MB of text. Send it in parts."
@@ -154,19 +156,19 @@ _SENTENCES: dict[str, Any] = {
     "The file is not UTF-8. Save it as “CSV UTF-8”.": _(
         "The file's characters cannot be read. Save it as “CSV UTF-8”, or as XLSX."
     ),
-    "The file is no CSV file: line <line>: <why>.": _(
+    "The file is not a CSV file: line <line>: <why>.": _(
         "The file is not a CSV file: the row at line %(line)s cannot be read. Is a quotation mark in it not doubled, "
         "or not closed?"
     ),
-    "The file is no spreadsheet that we can read: <why>.": _(
+    "The file is not a spreadsheet that we can read: <why>.": _(
         "The file is not a spreadsheet that we can read. Open it in a spreadsheet program, and save it as XLSX, "
         "without a password."
     ),
-    "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”.": _(
-        "The spreadsheet is too large to be read: save it as “CSV UTF-8”."
+    "The file is too large a spreadsheet to be read. Save it as “CSV UTF-8”.": _(
+        "The spreadsheet is too large to be read. Save it as “CSV UTF-8”."
     ),
-    "The file unpacks to <size> MiB, at most <most> are read.": _(
-        "The spreadsheet is too large to be read: save it as “CSV UTF-8”."
+    "The file unpacks to <size> MiB. It can have at most <most>.": _(
+        "The spreadsheet is too large to be read. Save it as “CSV UTF-8”."
     ),
 }
 _NAME = re.compile(r"<(\w+)>")

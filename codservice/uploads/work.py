@@ -48,7 +48,7 @@ MAX_COLUMNS = 120  # Shopify's orders have about 80
 _BLOCK_BYTES = 128 << 10
 
 _stopping = threading.Event()
-_GIVEN_UP = "We could not go on with this file. What is counted here is in."
+_GIVEN_UP = "We could not continue with this file. What is counted here was imported."
 _SENT_AGAIN = "The file was sent again: the newer one takes its place."
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
@@ -196,7 +196,7 @@ def _read(upload: Upload) -> None:
         while len(header) > MAX_COLUMNS and not header[-1]:
             header.pop()
         if len(header) > MAX_COLUMNS:
-            raise UnreadableTable(f"The file has {len(header)} columns, at most {MAX_COLUMNS} are read.")
+            raise UnreadableTable(f"The file has {len(header)} columns. It can have at most {MAX_COLUMNS}.")
         with _held(upload):
             Block.objects.filter(upload=upload).delete()
         row_count = _write_blocks(upload, table)

@@ -42,10 +42,10 @@ _DELIVERIES = {
     for word in words
 }  # fmt: skip
 _NO_PHONE = (
-    "Is a number that a spreadsheet has shortened, and its last digits are lost: format the column as text, and write "
-    "the numbers again."
+    "Is a number that a spreadsheet has shortened, and its last digits are lost. Format the column as text, "
+    "and enter the numbers again."
 )
-_CONTRADICTS = "The column for a stop desk says otherwise: correct one of the two."
+_CONTRADICTS = "The stop desk column contradicts this. Correct one of the two."
 
 
 def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees: Fees) -> dict[str, Any]:

@@ -138,7 +138,7 @@ COLUMNS = (
          "prix livraison", "tarif livraison", "cout livraison", "سعر التوصيل", "ثمن التوصيل", "مصاريف التوصيل"),
         vague=("montant livraison", "livraison", "shipping", "delivery", "التوصيل"),
         constant="",
-        help=_("Left empty: your shipping fees by wilaya, unless the file says what is to pay."),
+        help=_("If you leave it out, your shipping fees by wilaya apply, unless the file gives the amount to pay."),
     ),
     Column(
         "total_amount",

@@ -26,14 +26,15 @@ from orders.serializers import SENT_OF_LINE
 
 MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
 _NAMES = [column.name for column in COLUMNS]
-_EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
-_BEHIND = "May be a line of the order above: write that order's number here then, and otherwise one of its own."
-_NOBODYS = "May be a line of the order above: write that order's number here then, and otherwise who the customer is."
-_TOTAL = "Is a total of rows above, and no order."
-_OWN_TOTAL = "May be a total of the rows above: leave it out, or, where it is a product, write more than that word."
+_EACH = "Enter the order number in each of the order's rows: in a file of refused rows, nothing else shows "
+"that they belong together."
+_BEHIND = "May be a line of the order above. If so, enter that order's number here. If not, enter a number of its own."
+_NOBODYS = "May be a line of the order above. If so, enter that order's number here. If not, enter the customer."
+_TOTAL = "Is a total of the rows above, not an order."
+_OWN_TOTAL = "May be a total of the rows above. Leave it out or, if it is a product, give it a longer name."
 _TOTAL_OR_LINE = (
-    "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
-    "number in each of the rows."
+    "One of the order's rows may be a total or a product. If it is a total, leave it out. If it is a product, "
+    "enter the order number in each of the rows."
 )
 
 

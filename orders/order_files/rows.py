@@ -23,9 +23,9 @@ from orders.order_files.columns import COLUMNS, PRODUCT, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 _FEWER = (
-    "The order of this number is there already with fewer lines than the file has: correct it, or write another number."
+    "The order with this number already exists, with fewer lines than in the file. Correct it, or enter another number."
 )
-_LEFT_OUT = "The order of this number is there already without this row: correct it, or write another number."
+_LEFT_OUT = "The order with this number already exists, without this row. Correct it, or enter another number."
 
 
 class OrderRows(Intake):
@@ -48,7 +48,7 @@ class OrderRows(Intake):
     )
     of_campaign = ("product_name", "quantity", "unit_price")
     # Of orders and not of rows, which may be several times as many.
-    counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders already there")}
+    counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders that already exist")}
     refused = _("Orders refused")
     batch = 500  # rows: some tenths of a second
 
@@ -146,4 +146,6 @@ class UploadedOrderRows(OrderRows):
 
 
 def _apart(first: int) -> str:
-    return f"Line {first} has the same external_id, with other orders between. An order's rows must follow each other."
+    return (
+        f"Line {first} has the same external_id, with other orders in between. Put an order's rows next to each other."
+    )

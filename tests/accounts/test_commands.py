@@ -64,10 +64,10 @@ def test_a_password_that_was_not_given_is_made_and_printed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["Boutique", "--email", "nobody"], "no e-mail address"),
-        *((["Boutique", "--email", email], "no e-mail address") for email in factories.UNMAILABLE),
-        (["Boutique", "--email", "TAKEN@example.dz"], "exists already"),
-        (["Boutique", "--email", "agent@example.dz"], "exists already"),
+        (["Boutique", "--email", "nobody"], "is not an e-mail address"),
+        *((["Boutique", "--email", email], "is not an e-mail address") for email in factories.UNMAILABLE),
+        (["Boutique", "--email", "TAKEN@example.dz"], "already exists"),
+        (["Boutique", "--email", "agent@example.dz"], "already exists"),
         (["  ", "--email", "y@example.dz"], "The name"),
         (["Bouti\x00que", "--email", "y@example.dz"], "The name"),
         (["Boutique", "--email", "y@example.dz", "--rate-limit", "0"], "--rate-limit"),
@@ -114,7 +114,7 @@ def test_scopes_are_apart_by_blanks_or_by_commas(alice: Account, typed: list[str
     assert sorted(ApiKey.objects.get().scopes) == ["inventory:read", "orders:read"]
 
 
-@pytest.mark.parametrize(("typed", "says"), [("orders:all", "“orders:all” is none of"), ("", "“” is none of")])
+@pytest.mark.parametrize(("typed", "says"), [("orders:all", "“orders:all” is not one of"), ("", "“” is not one of")])
 def test_scopes_that_there_are_not_are_refused(alice: Account, typed: str, says: str) -> None:
     with pytest.raises(CommandError, match=f"--scopes: {says}"):
         run("create_api_key", "--account", alice.holder.email, "--scopes", typed)

@@ -100,7 +100,7 @@ def test_who_was_signed_out_comes_back_to_a_page_and_to_no_address_of_a_form(
     ],
 )
 def test_who_was_signed_out_is_told_that_a_form_came_to_nothing(sent_to: str, door: str, db: None) -> None:
-    said = "You had been signed out: nothing was saved."
+    said = "You had been signed out, so nothing was saved."
     sent = Client()
     assert said in sent.post(sent_to, follow=True).content.decode()
     assert said not in sent.get(door).content.decode()
@@ -320,7 +320,7 @@ def test_login_and_logout_need_the_csrf_token(door: str, agent: User) -> None:
     strict = Client(enforce_csrf_checks=True)
     response = sign_in(door, "samira", client=strict)
     assert response.status_code == 403
-    assert "The page was out of date" in response.content.decode()
+    assert "This page is out of date" in response.content.decode()
     strict.force_login(agent)
     assert strict.post("/account/logout").status_code == 403
     assert strict.post("/console/logout/").status_code == 403
@@ -338,7 +338,7 @@ def test_a_second_tab_of_the_login_is_led_on(door: str, asked: str, leads_to: st
     for _ in range(2):
         response = client.post(door + asked, data, follow=True)
         assert (response.status_code, response.redirect_chain[-1][0]) == (200, leads_to)
-    assert "You are signed in already, as " in response.content.decode()
+    assert "You are already signed in, as " in response.content.decode()
 
 
 @pytest.mark.parametrize("door", DOORS)

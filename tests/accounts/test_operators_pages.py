@@ -203,7 +203,7 @@ def test_chosen_keys_are_revoked_after_a_question_that_names_them(operator: Clie
     assert "2 keys are revoked." in text
     assert set(revoked.all()) == {"Leaked", NASTY, "Revoked before"}
     text = text_of(operator.post(working, chosen, follow=True))
-    assert "The chosen keys have been revoked already." in text
+    assert "The chosen keys have already been revoked." in text
 
 
 def test_a_key_that_is_refused_with_its_merchant_is_not_just_said_to_work(
@@ -229,7 +229,7 @@ def test_who_gets_a_role_without_the_console_is_not_left_before_its_door(operato
     there, form = page("accounts_user_change", person.pk), {"username": "second", "is_active": "on"}
     agents = factories.AgentFactory(username="samira").groups.get()
     for role in ({"is_superuser": "on"}, {"groups": [agents.pk]}):
-        assert "without it nobody enters the console" in text_of(operator.post(there, form | role))
+        assert "without it, nobody can enter the console" in text_of(operator.post(there, form | role))
     assert operator.post(there, form | {"is_superuser": "on", "is_staff": "on"}).status_code == 302
     User.objects.filter(pk=person.pk).update(is_staff=False)
     assert operator.post(there, {"username": "second", "is_superuser": "on"}).status_code == 302

@@ -44,7 +44,7 @@ def test_a_second_press_makes_no_second_key(alice: Account, browser: Client) -> 
     make_key(browser)
     again = make_key(browser)
     assert (again.status_code, keys_in(again)) == (422, [])
-    assert "A working key has this name already" in again.content.decode()
+    assert "A working key already has this name" in again.content.decode()
     assert make_key(browser, name="Stock").status_code == 201
     assert make_key(browser, works="test").status_code == 201, "test mode has names of its own"
     ApiKey.objects.filter(name="Shop").update(revoked_at=timezone.now())
@@ -125,7 +125,7 @@ def test_of_very_many_keys_those_that_work_are_shown_and_the_latest_others(alice
     text = browser.get("/account/keys").content.decode()
     ended = [f"{how} {n}." for n in range(40) for how in ("revoked", "expired")]
     assert re.findall(r'<th scope="row"><bdi>(.*?)</bdi>', text) == [*(f"works {n}" for n in range(19, -1, -1)), *ended]
-    assert "Those that stopped working before these are not shown." in text
+    assert "Keys that stopped working earlier are not shown." in text
 
 
 def test_an_account_sees_and_revokes_its_own_keys_alone(alice: Account, charlie: Account, browser: Client) -> None:
@@ -306,7 +306,7 @@ def test_an_address_of_a_button_says_so_to_who_opens_it(path: str, browser: Clie
     assert response.status_code == 405
     assert "POST" in response.headers["Allow"]
     assert "no-store" in response.headers["Cache-Control"]
-    assert "It only takes what a button sends." in response.content.decode()
+    assert "This address only takes what a button sends." in response.content.decode()
 
 
 def test_a_crash_is_a_page_without_detail(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:

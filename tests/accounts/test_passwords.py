@@ -94,7 +94,7 @@ def test_a_mailed_link_sets_a_new_password_once(alice: Account, worker: None) ->
     alice.holder.refresh_from_db()
     assert alice.holder.check_password(NEW)
     assert elsewhere.get("/account/keys").status_code == 302, "a session of before is over"
-    assert "This link does not work any more" in Client().get(link_in(message), follow=True).content.decode()
+    assert "This link no longer works" in Client().get(link_in(message), follow=True).content.decode()
 
 
 def test_a_link_works_for_four_hours(alice: Account, worker: None, clock: Callable[[timedelta], None]) -> None:
@@ -103,7 +103,7 @@ def test_a_link_works_for_four_hours(alice: Account, worker: None, clock: Callab
     clock(timedelta(hours=3, minutes=59))
     assert "new_password1" in Client().get(link, follow=True).content.decode()
     clock(timedelta(minutes=2))
-    assert "This link does not work any more" in Client().get(link, follow=True).content.decode()
+    assert "This link no longer works" in Client().get(link, follow=True).content.decode()
 
 
 def test_a_weak_password_is_refused_with_reasons(alice: Account, worker: None) -> None:
@@ -157,7 +157,7 @@ def test_mail_and_page_say_how_long_a_link_works_and_how_many_are_sent(alice: Ac
     ((_, kwargs),) = left_to_the_worker()
     send_password_link(alice.holder.email, **kwargs)
     assert "It works once, for 4 hours:" in mail.outbox[0].body
-    assert "no more than 3 links an hour are sent" in client.get("/account/password/sent").content.decode()
+    assert "We send at most 3 links an hour" in client.get("/account/password/sent").content.decode()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_without_a_broker_it_says_that_no_mail_can_be_sent(db: None, monkeypatch
     monkeypatch.setattr(send_password_link, "apply_async", away)
     answer = ask("nobody@example.com")
     assert answer.status_code == 503
-    assert "No mail can be sent just now" in answer.content.decode()
+    assert "We cannot send mail just now" in answer.content.decode()
 
 
 def test_a_redis_that_hangs_is_not_asked_to_take_a_mail(
@@ -264,7 +264,7 @@ def test_a_changed_password_ends_the_other_sessions(alice: Account) -> None:
     for client in (here, there):
         client.force_login(alice.holder)
     assert change(here).url == "/account/password"
-    assert "Everywhere else you are signed out." in here.get("/account/password").content.decode()
+    assert "You are signed out everywhere else." in here.get("/account/password").content.decode()
     assert there.get("/account/keys").status_code == 302
     assert User.objects.get(id=alice.holder_id).check_password(NEW)
 
@@ -366,7 +366,7 @@ def test_who_is_removed_at_that_moment_stays_out(alice: Account, worker: None, w
     assert (person.username, person.email, person.is_active) == (f"removed {person.pk}", "", False)
     assert not person.check_password(NEW)
     assert not person.check_password(OLD)
-    assert "Somebody has changed this account since you opened the page." in answer
+    assert "This account has changed since you opened the page." in answer
 
 
 @pytest.mark.django_db(transaction=True)

@@ -101,7 +101,7 @@ def test_one_session_is_ended(alice: Account) -> None:
     assert (is_in(here), is_in(phone)) == (True, False)
     again = here.post(f"{PAGE}/{other.id}/end")
     assert again.status_code == 404
-    assert "This session is over already." in again.content.decode()
+    assert "This session has already ended." in again.content.decode()
 
 
 def test_all_others_are_ended(alice: Account) -> None:

@@ -154,7 +154,7 @@ def test_all_that_the_filter_finds_is_found_anew(orders: list[Order], alice: Acc
     Order.objects.filter(id=orders[0].id).update(updated_at=timezone.now() + timedelta(minutes=1))
     said = pressed(browser, seen_at, "cancel", REFUSED, **query)
     assert said[0] == "2 orders are now “Canceled”."
-    assert said[1].startswith("1 order stays as it is: The order has been changed since you opened it.")
+    assert said[1].startswith("1 order stays as it is: The order has changed since you opened it.")
     assert statuses() == [
         "pending_confirmation",
         "canceled",
@@ -502,6 +502,6 @@ def test_what_an_agent_hands_over_after_the_look_still_waits_for_a_supervisor(
     said = pressed(browser, seen_at, "requeue", **query)
 
     assert said[0] == "1 order is back in the queue."
-    assert said[1].startswith("1 order stays as it is: The order has been changed since")
+    assert said[1].startswith("1 order stays as it is: The order has changed since")
     states = Order.objects.order_by("id").values_list("call_state", flat=True)
     assert list(states)[:2] == ["retry", "review"]

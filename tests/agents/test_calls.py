@@ -467,7 +467,7 @@ def test_the_screen_learns_of_edits_and_new_orders(alice: Account, agent: User, 
     editing.edit(order.id, editing.Edit(customer_name="Amina"), actor=Actor.of_staff(agent))
     make_order(alice)
     assert screen.state()["says"] == [
-        "The order has been changed since you opened it.",
+        "The order has changed since you opened it.",
         "This customer has another order that is not on this page yet.",
     ]
 
@@ -641,8 +641,8 @@ def test_a_commune_may_be_left_out(alice: Account, browser: Client) -> None:
         ({"customer_address": "x" * 501}, "at most 500 characters"),
         ({"wilaya": "Milia"}, "“Milia” is not a wilaya."),
         ({"commune": "Bab Ezzouat"}, "Bab Ezzouar"),
-        ({"shipping_fee": "4e2"}, "Write an amount such as 400 or 400.50."),
-        ({"shipping_fee": "1.005"}, "Write an amount such as 400 or 400.50."),
+        ({"shipping_fee": "4e2"}, "Enter an amount such as 400 or 400.50."),
+        ({"shipping_fee": "1.005"}, "Enter an amount such as 400 or 400.50."),
         ({"shipping_fee": "99999999"}, "The total would become"),
     ],
 )
@@ -673,7 +673,7 @@ def test_an_order_keeps_a_line(alice: Account, browser: Client) -> None:
     screen = take(browser, order)
     form = edit_form(order, **{f"remove-{item.id}": "on" for item in order.items.all()})
     response = browser.post(f"{screen.address}edit/{order.id}/", form)
-    assert "An order keeps at least one line." in response.content.decode()
+    assert "An order must keep at least one line." in response.content.decode()
 
 
 def test_an_edit_writes_nothing_over_what_the_merchant_did(
@@ -700,7 +700,7 @@ def test_an_edit_needs_the_customer_and_the_version(alice: Account, colleague: U
     editing.edit(order.id, editing.Edit(customer_name="Aminata"), actor=Actor.of_staff(colleague))
     response = browser.post(address, form)
     assert response.status_code == 422
-    assert response.context["form"].non_field_errors()[0].startswith("The order has been changed since you opened it.")
+    assert response.context["form"].non_field_errors()[0].startswith("The order has changed since you opened it.")
     assert 'value="Amina"' in response.content.decode()  # what was written stands there still
     order.refresh_from_db()
     assert order.customer_name == "Aminata"

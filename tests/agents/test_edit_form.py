@@ -89,7 +89,7 @@ def key(order: Order) -> str:
 def test_what_was_written_stays_on_a_page_that_is_no_longer_true(page: Page, alice: Account) -> None:
     amending.amend(alice.id, page.order.id, {"notes": "Call at five"}, actor=Actor(Role.MERCHANT, "shop"))
     assert page.save(customer_address="Cité 8 Mai, Bt 4").status_code == 422
-    assert "The order has been changed since you opened it." in page.text
+    assert "The order has changed since you opened it." in page.text
     assert "Cité 8 Mai, Bt 4</textarea>" in page.text
     assert f'name="seen" value="{page.order.id}:1"' in page.text, "which its script compares with what is"
     assert page.save(customer_address="Cité 8 Mai, Bt 4").status_code == 422

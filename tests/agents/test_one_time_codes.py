@@ -67,15 +67,13 @@ def test_who_is_late_with_the_code_is_told_why(agent: User) -> None:
     second.post(CODES, {"action": "offer"})
     response = first.post(CODES, asked)
     assert (response.status_code, one_time_codes.are_on(agent)) == (422, False)
-    assert (
-        "Another secret has been created since this page was opened: scan the one above." in response.content.decode()
-    )
+    assert "A new secret has been created since you opened this page. Scan the one above." in response.content.decode()
     (shown,) = re.findall(r'name="device" value="(\d+)"', response.content.decode())
     asked |= {"code": code_of(agent), "device": shown}
     assert first.post(CODES, asked).status_code == 302
     assert one_time_codes.are_on(agent)
     assert first.post(CODES, asked).status_code == 302
-    assert "Codes are on: besides your password" in first.get(CODES).content.decode()
+    assert "Codes are on. To sign in, you need your password" in first.get(CODES).content.decode()
 
 
 def test_the_phone_that_makes_the_codes_may_show_the_page(agent: User, alice: Account) -> None:

@@ -204,7 +204,7 @@ def test_a_page_from_before_somebody_else_changed_the_account_gives_no_password(
     User.objects.filter(id=agent.id).update(is_active=is_active)
     answer = browser.post(page_of(agent), {"action": action}, follow=True)
     assert [str(message) for message in answer.context["messages"]] == [
-        "Somebody has changed this account since you opened the page. Nothing was done this time."
+        "This account has changed since you opened the page. Nothing was done."
     ]
     before = agent.password
     agent.refresh_from_db()

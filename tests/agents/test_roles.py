@@ -184,7 +184,7 @@ def test_what_an_operator_deactivates_does_not_come_back_to_life(agent: User, op
             assert mine.post(page, form).status_code == 302
             user.refresh_from_db()
             assert user.is_active == bool(is_active)
-        assert "This link does not work any more" in Client().get(link, follow=True).content.decode()
+        assert "This link no longer works" in Client().get(link, follow=True).content.decode()
         assert not user.check_password(factories.PASSWORD)
     assert theirs.get("/console/desk/").status_code == 302
     assert holders.get("/account/keys").status_code == 302
@@ -195,7 +195,7 @@ def test_who_has_worked_here_stays_one_of_the_people_whose_work_figures_count(ag
     page, mine = f"/console/accounts/user/{agent.id}/change/", browser_of(operator)
     User.objects.filter(id=agent.id).update(last_login=timezone.now())
     refused = mine.post(page, change_of(agent, is_staff=None, groups=[]))
-    assert "They have worked here, and figures count it." in refused.content.decode()
+    assert "Figures count the work this person has done." in refused.content.decode()
     agent.refresh_from_db()
     assert agent.is_staff
     assert mine.post(page, change_of(agent, is_active=None, groups=[])).status_code == 302

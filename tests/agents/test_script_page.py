@@ -86,7 +86,7 @@ def test_what_a_colleague_has_written_meanwhile_is_not_replaced_without_a_word(b
     refused = browser.post(PAGE, shown | {"script_fr": "Bonjour, de Yasmine"})
 
     assert refused.status_code == 422
-    assert refused.content.decode().count("This was changed since you opened the page.") == 1
+    assert refused.content.decode().count("This has changed since you opened the page.") == 1
     rules.refresh_from_db()
     assert (rules.script_fr, rules.script_ar) == ("Bonjour, de Nadia", ARABIC)
     again = {name: refused.context["form"][name].value() for name in shown}

@@ -80,7 +80,7 @@ def test_an_empty_list_which_php_makes_of_an_empty_array_is_named(api, alice):
 
     assert (answer.status_code, answer.json()["error"]) == (400, "malformed_json")
     assert answer.json()["message"].endswith(
-        "It is an empty list, as PHP writes an empty array: send {}, or nothing where no body is needed."
+        "It is an empty list, as PHP writes an empty array. Send {}, or nothing if no body is needed."
     )
 
 

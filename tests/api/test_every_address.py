@@ -192,7 +192,7 @@ def test_forms_of_pages_are_503_where_the_database_takes_no_writes(world: World)
         )
     assert {key: answer.status_code for key, answer in answers.items() if answer.status_code == 500} == {}
     assert (login.status_code, login.headers["Retry-After"]) == (503, "1")
-    assert b"Load this page again to send it once more" in login.content
+    assert b"Reload this page to send it again" in login.content
 
 
 def test_ready_says_that_the_database_takes_no_writes(world: World) -> None:

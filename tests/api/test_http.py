@@ -161,7 +161,7 @@ def test_two_idempotency_keys_are_none(service, key):
     sent = f"{head}{keys}Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\nConnection: close\r\n\r\n"
     answer = service.send_raw(sent.encode() + BODY)
     assert answer.startswith(b"HTTP/1.1 422 ")
-    assert b'"Idempotency-Key":["Must be one key, of 1 to 255 visible ASCII characters."]' in answer
+    assert b'"Idempotency-Key":["Must be one key of 1 to 255 visible ASCII characters."]' in answer
     assert not Order.objects.exists()
 
 

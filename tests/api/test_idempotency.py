@@ -101,7 +101,7 @@ def test_the_same_body_to_another_address_is_another_request(api):
     send(api, "1")
     answer = send(api, "1", path="/api/v1/orders/batch")
     assert answer.status_code == 422
-    said = "Was used for another request; a new one needs a new key."
+    said = "Was used for another request. Send a new request with a new key."
     assert answer.json()["errors"] == {"Idempotency-Key": [said]}
 
 

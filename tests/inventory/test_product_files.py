@@ -92,7 +92,7 @@ def test_a_list_of_stock_is_a_file_too(browser: Client, alice: Account) -> None:
     assert upload.counts == {"updated": 1, "refused": 1}
     assert products(alice) == [("ROBE", "Robe", "1500.00", 40, True)]
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
-    assert page.count("You have no product with this SKU yet, and a new one needs it.") == 2
+    assert page.count("You have no product with this SKU yet, and a new product needs this.") == 2
 
 
 def test_a_sku_alone_says_nothing(browser: Client) -> None:
@@ -132,12 +132,12 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
     assert upload.counts == {"created": 1, "refused": 5}
     header, *rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
     assert [(cells[0], cells[1]) for cells in rows] == [
-        ("3", "Désignation: You have no product with this SKU yet, and a new one needs it."),
+        ("3", "Désignation: You have no product with this SKU yet, and a new product needs this."),
         ("4", "Prix de vente: Must be an amount such as 400 or 400.50. Qté en stock: Must be a whole number from 0 to"
               " 1000000000. En vente: Must be yes or no. Lien image: Must start with https://."),
         ("5", "Référence: Line 2 has the same SKU."),
         ("6", "Référence: Must not be empty."),
-        ("7", "The row has more cells than the first line has columns. Put a text with commas in quotes."),
+        ("7", "The row has more cells than the first line has columns. Put text with commas in quotes."),
     ]  # fmt: skip
     mended = [[*cells[:2], f"N{place}", "Robe", "1", "1", "", "", ""] for place, cells in enumerate(rows)]
     again = send(browser, csv_of(mended, header))

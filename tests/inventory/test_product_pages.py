@@ -44,7 +44,7 @@ def test_a_product_is_made(browser: Client, alice: Account) -> None:
 def test_one_that_is_there_is_not_made_again(browser: Client, robe: Product) -> None:
     answer = browser.post(f"{PAGE}/new", GOOD | {"sku": "ROB-01", "stock_quantity": "1"})
     assert answer.status_code == 422
-    assert "There is a product with this SKU already." in answer.content.decode()
+    assert "A product with this SKU already exists." in answer.content.decode()
     robe.refresh_from_db()
     assert (robe.name, robe.stock_quantity) == ("Robe", 3)
 
@@ -56,7 +56,7 @@ def test_who_sends_a_new_product_twice_is_led_to_the_one_that_was_made(browser: 
     Product.objects.update(stock_quantity=11)
     answer = browser.post(f"{PAGE}/new", sent, follow=True)
     assert answer.redirect_chain == [(f"{PAGE}/{Product.objects.get().id}", 302)]
-    assert "This product exists already; nothing was changed." in answer.content.decode()
+    assert "This product already exists. Nothing was changed." in answer.content.decode()
     assert Product.objects.get().stock_quantity == 11
     assert StockMovement.objects.count() == 1
 
@@ -64,7 +64,7 @@ def test_who_sends_a_new_product_twice_is_led_to_the_one_that_was_made(browser: 
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("price", "dear", "Write an amount such as 400"),
+        ("price", "dear", "Enter an amount such as 400"),
         ("name", "", "This field is required."),
         ("image_url", "http://shop.example/x.jpg", "begins with https://"),
         ("image_url", "javascript:alert(1)", "begins with https://"),
@@ -104,7 +104,7 @@ def test_a_second_press_is_not_told_that_it_came_too_late(browser: Client, robe:
         browser.post(f"{PAGE}/{robe.id}{form}", data)
         text = browser.post(f"{PAGE}/{robe.id}{form}", data, follow=True).content.decode()
         assert "is saved." in text
-        assert "Look at it" not in text
+        assert "Check it" not in text
     assert kinds_told() == {"product.updated": 1, "inventory.updated": 1}
 
 
@@ -114,7 +114,7 @@ def test_a_stock_that_changed_meanwhile_is_told(browser: Client, robe: Product, 
     robe.refresh_from_db()
     assert robe.stock_quantity == 40
     text = answer.content.decode()
-    assert "nothing was overwritten" in text
+    assert "so yours was not saved" in text
     assert "3 → 40" in text
     assert 'name="expected_quantity" value="40"' in text
     assert browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "many"}).status_code == 422
@@ -123,7 +123,7 @@ def test_a_stock_that_changed_meanwhile_is_told(browser: Client, robe: Product, 
 def test_a_stock_on_a_page_of_another_mode_is_not_set_and_says_so(browser: Client, robe: Product) -> None:
     page = browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "5", "mode": "test"}, follow=True)
     assert (page.status_code, page.request["PATH_INFO"]) == (200, f"{PAGE}/{robe.id}")
-    assert "Another page has switched test mode on or off" in page.content.decode()
+    assert "Test mode was switched on or off in another page" in page.content.decode()
     robe.refresh_from_db()
     assert robe.stock_quantity == 3
 

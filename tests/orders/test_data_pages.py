@@ -273,8 +273,8 @@ def test_what_is_known_of_a_customer_is_given_out(browser: Client, alice: Accoun
 def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Client, alice: Account) -> None:
     order = order_of(alice)
     question = browser.get(f"{PAGE}/erase", {"phone": PHONE}).content.decode()
-    assert "1 order loses name" in question
-    assert "also the names of products that are not in your list of products" in question
+    assert "1 order loses the customer" in question
+    assert "including the names of products that are not in your list of products" in question
     order.refresh_from_db()
     assert order.customer_name == "Nadia Cherif"
 
@@ -287,7 +287,7 @@ def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Cl
     record = Erasure.objects.get()
     assert (record.actor, record.user, record.order_count) == (alice.holder.display_name, alice.holder, 1)
     assert record.actor in text.partition("Erased so far")[2]
-    assert "No order has this number." in browser.get(PAGE, {"phone": PHONE}).content.decode()
+    assert "No orders have this number." in browser.get(PAGE, {"phone": PHONE}).content.decode()
 
 
 def test_orders_that_are_counted_and_not_listed_are_said_to_be_test_orders(

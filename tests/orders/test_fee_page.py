@@ -61,7 +61,7 @@ def test_what_is_no_amount_is_marked_and_nothing_is_saved(browser: Client, alice
     answer = browser.post(PAGE, {"home-16": "400", "desk-31": "-<b>"})
     assert answer.status_code == 422
     text = answer.content.decode()
-    assert text.count("Write an amount such as 400 or 400.50.") == 1
+    assert text.count("Enter an amount such as 400 or 400.50.") == 1
     assert "-&lt;b&gt;" in text
     assert 'value="400"' in text
     assert kept(alice) == {}

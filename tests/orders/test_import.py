@@ -391,8 +391,8 @@ def test_an_external_id_is_unique_in_its_account(api, charlies_api):
     answer = api.post(ORDERS, order_body(external_id="1", customer_name="Nadia"))
     assert answer.json() == {
         "error": "validation_failed",
-        "message": f"Some fields cannot be used; `errors` says which and why. Order {there} has this external_id.",
-        "errors": {"external_id": ["Another order of this account has it already."]},
+        "message": f"Some fields cannot be used. `errors` says which and why. Order {there} has this external_id.",
+        "errors": {"external_id": ["Another order of this account already has it."]},
     }
     assert Order.objects.count() == OrderItem.objects.count() == StatusChange.objects.count() == 1
     assert charlies_api.post(ORDERS, order_body(external_id="1")).status_code == 201

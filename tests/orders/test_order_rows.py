@@ -104,7 +104,7 @@ def test_rows_of_one_number_that_contradict_each_other_are_refused(
     with pytest.raises(CommandError):
         call_command("import_orders", str(path), "--account", alice.holder.email, stdout=out, stderr=StringIO())
     (name,) = changes
-    assert out.getvalue() == f"line 3: {name}: Line 2 of the same order says otherwise.\n"
+    assert out.getvalue() == f"line 3: {name}: Line 2 of the same order has a different value.\n"
     assert [order.external_id for order in Order.objects.all()] == ["A2"]
 
 
@@ -168,7 +168,7 @@ def test_a_total_at_the_foot_is_no_line_of_the_last_order(alice: Account, write:
     result, _ = run(write([row(total_amount=""), merged, sums | {column: word}, sums]), alice)
 
     assert (result["imported"], [each["line"] for each in result["errors"]]) == (1, [4, 5])
-    assert result["errors"][0]["errors"] == {"": ["Is a total of rows above, and no order."]}
+    assert result["errors"][0]["errors"] == {"": ["Is a total of the rows above, not an order."]}
     order = Order.objects.get()
     assert (order.items.count(), order.total_amount) == (2, Decimal("101.50"))
 
@@ -219,7 +219,7 @@ def test_nor_does_a_total_below_each_order(alice: Account, write: Any) -> None:
     result, _ = run(write(rows), alice)
 
     assert (result["imported"], len(result["errors"])) == (4, 5)
-    assert {each["errors"][""][0] for each in result["errors"]} == {"Is a total of rows above, and no order."}
+    assert {each["errors"][""][0] for each in result["errors"]} == {"Is a total of the rows above, not an order."}
     assert [order.items.count() for order in Order.objects.order_by("external_id")] == [2, 3, 1, 2]
 
 

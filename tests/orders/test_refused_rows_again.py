@@ -223,7 +223,7 @@ def test_a_second_order_of_a_customer_is_told_first_that_its_number_cannot_be_us
     assert result["imported"] == 0, "it may be a line of the first order"
     first, *others = result["errors"][0]["errors"]["items.1.external_id"]
     assert why in first
-    assert all("otherwise one of its own" in each for each in others)
+    assert all("If not, enter a number of its own" in each for each in others)
 
     mended(report, lambda cells: cells.update(external_id="A2") if cells["product_name"] == "Sac" else None)
     assert run(report, alice)[0]["imported"] == 2

@@ -78,13 +78,13 @@ def test_who_writes_a_products_name_is_told_its_sku(browser: Client, alice: Acco
     for account, sku, name in (alice, "ROBE-M", "Robe"), (alice, "ROBE-L", "robe"), (charlie, "ROBE-X", "Robe"):
         ProductFactory(account=account, sku=sku, name=name)
     answer = send(browser, **{"line-0-product": "ROBE", "line-0-unit_price": ""})
-    assert problems(answer) == ["Write the SKU of your product (ROBE-L, ROBE-M), or a price."]
+    assert problems(answer) == ["Enter the SKU of your product (ROBE-L, ROBE-M), or a price."]
 
 
 def test_a_sku_of_anothers_is_none(browser: Client, charlie: Account) -> None:
     ProductFactory(account=charlie, sku="ROBE-M")
     answer = send(browser, **{"line-0-product": "ROBE-M", "line-0-unit_price": ""})
-    assert problems(answer) == ["Write the price: no product of yours has this SKU."]
+    assert problems(answer) == ["Enter a price: none of your products has this SKU."]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -114,20 +114,20 @@ MOST = "99\u202f999\u202f999.99"
     ("changes", "sentence"),
     [
         ({"customer_name": ""}, "This field is required."),
-        ({"customer_phone": "12"}, "Write an Algerian phone number, such as 0550 12 34 56."),
+        ({"customer_phone": "12"}, "Enter an Algerian phone number, such as 0550 12 34 56."),
         ({"customer_wilaya": "77"}, "Select a valid choice. 77 is not one of the available choices."),
         ({"customer_commune": "Atlantis"}, "“Atlantis” is not a commune of this wilaya."),
-        ({"customer_address": "\x01"}, "This text has characters that cannot be stored. Write it in another way."),
+        ({"customer_address": "\x01"}, "This text has characters that cannot be stored. Remove or replace them."),
         ({"line-0-quantity": "0"}, "Ensure this value is greater than or equal to 1."),
-        ({"line-0-unit_price": "ten"}, "Write an amount such as 400 or 400.50."),
-        ({"line-0-product": "", "line-0-quantity": "1", "line-0-unit_price": ""}, "Write at least one product."),
-        ({"line-0-unit_price": "100000000"}, f"Write an amount of at most {MOST}."),
+        ({"line-0-unit_price": "ten"}, "Enter an amount such as 400 or 400.50."),
+        ({"line-0-product": "", "line-0-quantity": "1", "line-0-unit_price": ""}, "Enter at least one product."),
+        ({"line-0-unit_price": "100000000"}, f"Enter an amount of at most {MOST}."),
         ({"line-1-unit_price": "5"}, "This field is required."),
         (
             {"line-0-quantity": "10000", "line-0-unit_price": "10000"},
             f"The total would become 100\u202f000\u202f400: it must be from 0 to {MOST}.",
         ),
-        ({"external_id": "taken"}, "Another order of yours has this number."),
+        ({"external_id": "taken"}, "You already have an order with this number."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(
@@ -298,7 +298,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client
     amending.amend(alice.id, order.id, {"notes": "Call at five"}, actor=Actor(Role.MERCHANT, "shop"))
     answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "Call at six"})
     assert answer.status_code == 409
-    assert "The order has been changed since you opened it." in answer.content.decode()
+    assert "The order has changed since you opened it." in answer.content.decode()
     assert "Call at six</textarea>" in answer.content.decode(), "what was written is not lost"
     order.refresh_from_db()
     assert order.notes == "Call at five"

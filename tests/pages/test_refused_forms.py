@@ -77,7 +77,7 @@ def test_what_is_wrong_with_a_sign_in_is_said_of_the_field_where_it_begins_anew(
         page.goto(door)
         for password, said, first in (
             ("wrong", "The username or the password is wrong.", "username"),
-            (PASSWORD, "The one-time code is missing, wrong or used already.", "password"),
+            (PASSWORD, "The one-time code is missing, wrong or already used.", "password"),
         ):
             page.locator("[name=username]").fill(person.username)
             page.locator("[name=password]").fill(password)

@@ -104,7 +104,7 @@ def test_what_was_not_saved_is_sent_again_by_loading_its_page(
     with monkeypatch.context() as patched:
         patched.setattr(catalog, "make", away)
         page.locator("main button.primary").click()
-        expect(page.locator("main")).to_contain_text("Load this page again to send it once more")
+        expect(page.locator("main")).to_contain_text("Reload this page to send it again")
     page.reload()
     page.wait_for_url(lambda url: not url.endswith("/new"))
     assert Product.objects.get(account=alice).script == "Tailles 38 à 44"

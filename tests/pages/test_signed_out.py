@@ -14,7 +14,7 @@ from tests.harness.browser import Visits, log_in
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SAID = "You have been signed out. What you wrote stands here"
+SAID = "You have been signed out. What you wrote is kept here"
 
 
 def write(page: Page, address: str, **texts: str) -> None:
@@ -121,7 +121,7 @@ def test_nothing_that_was_meant_for_test_mode_is_sent_to_the_live_account(visit:
     page.locator("main button.primary").first.click()
     sign_in_elsewhere(page, alice.holder.email)
     page.locator("main button.primary").first.click()
-    expect(page.locator("#not-sent")).to_contain_text("Another page has switched test mode")
+    expect(page.locator("#not-sent")).to_contain_text("Test mode was switched on or off in another page")
 
 
 @pytest.mark.parametrize("is_staff", [False, True])
@@ -163,6 +163,6 @@ def test_nothing_that_was_just_written_is_lost_by_a_switch_of_the_mode_in_anothe
             other.get_by_role("button", name=mode, exact=True).click()
         page.locator("main button.primary").click()
         if mode == "Test mode":
-            expect(page.locator("#not-sent")).to_contain_text("Another page has switched test mode")
+            expect(page.locator("#not-sent")).to_contain_text("Test mode was switched on or off in another page")
     expect(page.locator(".message.success")).to_be_visible()
     assert CallingRules.objects.get(account=alice).script_fr == "Bonjour {nom}"

@@ -339,9 +339,9 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     assert answer.status_code == 422
     assert answer.content.decode().count("Choose the column.") == 1
     page = answer.content.decode()
-    assert page.count("Choose the column, or write it for all rows.") == 3
-    assert "Choose one of: Product, SKU, Product id; or write it for all rows." in page
-    assert "Choose one of: Price, SKU, Product id, To pay on delivery; or write it for all rows." in page
+    assert page.count("Choose the column, or enter a value for all rows.") == 3
+    assert "Choose one of Product, SKU, Product id, or enter a value for all rows." in page
+    assert "Choose one of Price, SKU, Product id, To pay on delivery, or enter a value for all rows." in page
     take_in(browser, upload, **{name: str(place) for place, name in enumerate(HEADINGS)})
     assert Order.objects.get().customer_name == "Amine"
 

@@ -55,8 +55,8 @@ def test_a_name_in_two_columns_is_one(browser: Client) -> None:
     header, *refused = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
     assert [cells[1] for cells in refused] == [
         "Qté: Must be from 1 to 10000.",
-        "The row is fine; see line 8 of the same order.",
-        "Prénom: Line 7 of the same order says otherwise.",
+        "This row is fine. See line 8 of the same order.",
+        "Prénom: Line 7 of the same order has a different value.",
         "Nom: This is missing.",
     ]
     mended = [[cell.replace("0", "1") if cell == "0" else cell for cell in refused[0]]]
@@ -319,7 +319,10 @@ def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
     }
     without = send(browser, csv_of([row("B1"), row("B2", wilaya="Oran")]))
     page = browser.get(f"/account/uploads/{without.id}").content.decode()
-    assert page.count("Left empty: your shipping fees by wilaya, unless the file says what is to pay.") == 1
+    assert (
+        page.count("If you leave it out, your shipping fees by wilaya apply, unless the file gives the amount to pay.")
+        == 1
+    )
     take_in(browser, without, shipping_fee_constant="0")
     assert set(Order.objects.filter(external_id__startswith="B").values_list("shipping_fee")) == {(Decimal(0),)}
 
@@ -381,7 +384,7 @@ def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> 
     assert [[column for column, _ in faults] for faults in otherwise] == [["delivery_type"]] * 2
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
     assert "STOP DESK</bdi>: Must be yes or no." in page
-    assert page.count("The column for a stop desk says otherwise: correct one of the two.") == 2
+    assert page.count("The stop desk column contradicts this. Correct one of the two.") == 2
 
 
 @pytest.mark.parametrize("language", ["fr", "ar-dz"])
@@ -446,7 +449,7 @@ def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, k
     upload = send(browser, csv_of(rows) if kind == "csv" else xlsx_of(rows), f"orders.{kind}")
     assert take_in(browser, upload).counts == {"imported": 2, "refused": 2}
     assert [order.items.count() for order in Order.objects.order_by("external_id")] == [2, 1]
-    assert RefusedRow.objects.earliest("line").faults == [["", ["Is a total of rows above, and no order."]]]
+    assert RefusedRow.objects.earliest("line").faults == [["", ["Is a total of the rows above, not an order."]]]
     assert "This looks like a total of the rows above" in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
@@ -558,7 +561,7 @@ def priced(number: str, product: str, price: str, **whose: str) -> list[str]:
     return [cells[title] for title in WITHOUT_QUANTITY]
 
 
-OWN_TOTAL = "May be a total of the rows above: leave it out, or, where it is a product, write more than that word."
+OWN_TOTAL = "May be a total of the rows above. Leave it out or, if it is a product, give it a longer name."
 
 
 def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) -> None:
@@ -698,7 +701,7 @@ def test_rows_without_a_number_are_orders_of_their_own_and_many_of_one_are_refus
     assert upload.counts == {"imported": 2, "refused": 3}
     assert (RefusedRow.objects.count(), upload.rows_done) == (2500, 2502)
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
-    assert '<td data-label="Why" class="all"><div>An order has at most 100 lines.</div></td>' in page
+    assert '<td data-label="Why" class="all"><div>An order can have at most 100 lines.</div></td>' in page
 
 
 @pytest.mark.parametrize("sign", [b"\0", b"\x01"])

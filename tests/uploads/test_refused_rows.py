@@ -55,12 +55,12 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
     assert header[:10] == ["line", "refused", *HEADER]
     assert [(str(int(cells[0])), cells[1]) for cells in rows] == [
         ("3", "Téléphone: Must be an Algerian phone number, such as 0550 12 34 56. Qté: Must be a whole number."),
-        ("4", "The row is fine; see line 5 of the same order."),
+        ("4", "This row is fine. See line 5 of the same order."),
         ("5", "Qté: Must be from 1 to 10000."),
-        ("6", "N° commande: Line 2 has the same order number, with other orders between. An order's rows must follow"
-              " each other."),
+        ("6", "N° commande: Line 2 has the same order number, with other orders in between. Put an order's rows"
+              " next to each other."),
         ("7", 'Wilaya: "Atlantis" is not a wilaya.'),
-        ("8", "The row has more cells than the first line has columns. Put a text with commas in quotes."),
+        ("8", "The row has more cells than the first line has columns. Put text with commas in quotes."),
     ]  # fmt: skip
     assert rows[4][6] == ("'=HYPERLINK(1)" if kind == "csv" else "=HYPERLINK(1)")
 
@@ -108,7 +108,7 @@ def test_a_row_without_a_number_that_is_sent_again_is_refused_with_the_order_abo
         upload = take_in(browser, send(browser, data, f"refused{imported}.{kind}"))
         assert (upload.counts["refused"], upload.counts.get("imported", 0)) == (1, imported)
         header, *rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
-        assert [cells[1].startswith("N° commande: Write the order's number in each") for cells in rows] == [True] * 3
+        assert [cells[1].startswith("N° commande: Enter the order number in each") for cells in rows] == [True] * 3
     assert Order.objects.get().external_id == "A2"
 
 

@@ -81,12 +81,14 @@ def test_of_several_sheets_the_one_that_is_read_is_named(browser: Client) -> Non
         if upload.status == Status.MATCHING:
             upload = take_in(browser, upload)
             pages.append(browser.get(f"/account/uploads/{upload.id}").content.decode())
-        said = [name for page in pages for name in re.findall("sheets this one is read.*<bdi>(.*?)</bdi>", page)]
+        said = [
+            name for page in pages for name in re.findall("visible sheet of the file is read.*<bdi>(.*?)</bdi>", page)
+        ]
         assert (said, upload.status) == (named, status)
 
     empty = send(browser, workbook({"Résumé": [], "Août": table}), "orders.xlsx")
     assert (
-        "The first sheet of the file that is shown, Résumé, is empty"
+        "The first visible sheet of the file, Résumé, is empty"
         in browser.get(f"/account/uploads/{empty.id}").content.decode()
     )
 
@@ -111,13 +113,13 @@ def test_a_file_of_several_pieces_may_come_without_scripts(browser: Client) -> N
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"\n\n", "The file is empty; its first line must name the columns."),
+        (b"\n\n", "The file is empty. Its first line must name the columns."),
         (b"a,b\n", "The file has no rows below its first line."),
         ("name\nCafé".encode("cp850"), "characters cannot be read"),
         (b'a,b\n1,"2\n', "The file is not a CSV file: the row at line 2 cannot be read."),
-        (b"a\n" + b'"' + b"x" * (1 << 20), "The file has a row at line 2 that does not end"),
-        (b",".join([b"x"] * 121) + b"\n1\n", "The file has 121 columns, at most 120 are read."),
-        (b"a\n" + b'"' + b"x\n" * 600_000, "The file has a row at line 2 that does not end"),
+        (b"a\n" + b'"' + b"x" * (1 << 20), "The row at line 2 of the file does not end"),
+        (b",".join([b"x"] * 121) + b"\n1\n", "The file has 121 columns. It can have at most 120."),
+        (b"a\n" + b'"' + b"x\n" * 600_000, "The row at line 2 of the file does not end"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_in_words(browser: Client, data: bytes, says: str) -> None:
@@ -173,7 +175,7 @@ def test_few_files_are_under_way_at_a_time(browser: Client) -> None:
     answer = browser.post(PAGE, {"name": "a.csv", "size": 5})
     assert (answer.status_code, answer.json()["error"]) == (
         422,
-        "Other files are under way. Wait for them, or stop one.",
+        "Other files are still in progress. Wait for them, or stop one.",
     )
 
 
@@ -413,7 +415,7 @@ def test_the_very_same_file_is_recognised_and_known_numbers_are_left(browser: Cl
     first = take_in(browser, send(browser, data))
     second = send(browser, data)
     page = browser.get(f"/account/uploads/{second.id}").content.decode()
-    assert "You have sent the very same file before" in page
+    assert "You already sent this file" in page
     assert str(first.id) in page
     assert take_in(browser, second).counts == {"already_there": 2, "refused": 0}
 
@@ -424,13 +426,13 @@ def test_a_file_that_a_colleague_sends_at_once_is_asked_about_once(browser: Clie
     first = send(colleague, data)
     form = chosen(colleague, first)
     second = send(browser, data)
-    assert "You have sent the very same file before" in browser.get(f"/account/uploads/{second.id}").content.decode()
+    assert "You already sent this file" in browser.get(f"/account/uploads/{second.id}").content.decode()
     take_in(browser, second)
 
     answer = colleague.post(f"/account/uploads/{first.id}", form)
     page = answer.content.decode()
     assert (answer.status_code, Order.objects.count()) == (422, 2)
-    assert "press the button again if you want these rows anyway" in page
+    assert "Press the button again if you want to import these rows anyway" in page
     (seen,) = re.findall(r'name="seen" value="(.+?)"', page)
     assert seen == str(second.id)
 

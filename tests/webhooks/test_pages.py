@@ -62,7 +62,7 @@ def test_a_webhook_is_registered_and_its_secret_shown_once(
         ({"url": "http://shop.example/"}, "Must start with https://."),
         ({"url": "https://127.0.0.1/"}, "must be a public one"),
         ({"url": "https://user:pw@shop.example/"}, "user name or password"),
-        ({"url": ""}, "Write the address."),
+        ({"url": ""}, "Enter the address."),
         ({"url": "https://shop.example/\x01"}, "problem"),
         ({"events": []}, "Choose at least one."),
         ({"events": ["ping"]}, "problem"),
@@ -84,7 +84,7 @@ def test_one_address_is_not_told_twice_of_the_same(alice: Account, browser: Clie
     for events in (data["events"], ["order.shipped"]):
         again = browser.post(HOME, data | {"events": events})
         assert (again.status_code, secrets_in(again)) == (422, [])
-        assert "A webhook to this address is told of these events already." in again.content.decode()
+        assert "You already have a webhook to this address for these events." in again.content.decode()
     assert browser.post(HOME, data | {"events": ["order.shipped", "order.returned"]}).status_code == 201
     assert browser.post(HOME, data | {"url": "https://shop.example/other"}).status_code == 201
     registry.delete(alice.id, alice.webhooks.get(url=data["url"], events=data["events"]).id)
@@ -120,7 +120,7 @@ def test_one_question_makes_one_secret(browser: Client, webhook: Webhook) -> Non
     first = browser.post(at(webhook, "/rotate"), {"replaces": shown})
     for old in (shown, "\0"):
         again = browser.post(at(webhook, "/rotate"), {"replaces": old}, follow=True)
-        assert "Its secret was changed already" in again.content.decode()
+        assert "Its secret was already changed" in again.content.decode()
     row = Webhook.objects.get()
     assert secrets_in(first) == [secrets.decrypt(bytes(row.secret))]
     assert bytes(row.previous_secret) == before
@@ -137,8 +137,8 @@ def test_who_may_send_a_test_event_is_told_so_where_nothing_was_sent(browser: Cl
     Membership.objects.create(account=webhook.account, user=reader, role="reader")
     hint = "A test event shows whether your shop receives our events."
 
-    assert f"Nothing was sent yet. {hint}" in page(browser, at(webhook))
-    assert "Nothing was sent yet." in (seen := page(browser_of(reader), at(webhook)))
+    assert f"Nothing has been sent yet. {hint}" in page(browser, at(webhook))
+    assert "Nothing has been sent yet." in (seen := page(browser_of(reader), at(webhook)))
     assert hint not in seen
     Webhook.objects.update(is_active=False)
     assert hint not in page(browser, at(webhook))
@@ -160,7 +160,7 @@ def test_a_test_event_leads_to_its_own_page(browser: Client, webhook: Webhook) -
     assert (row.webhook_id, row.event.kind, row.status) == (webhook.id, "ping", "pending")
     page = browser.get(page_of(row)).content.decode()
     assert f'data-refresh="{page_of(row)}"' in page
-    assert "None yet; the first is under way." in page
+    assert "None yet. The first one is in progress." in page
 
 
 # --- The log ---------------------------------------------------------------------------------------------------------
@@ -253,12 +253,12 @@ def test_each_reason_is_a_sentence(failure: str, browser: Client, webhook: Webho
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        (301, "enter the address where it leads"),
-        (403, "its firewall stops us"),
-        (404, "Your shop has nothing at this address"),
-        (405, "takes no POST"),
+        (301, "Enter the address where it leads"),
+        (403, "its firewall blocks us"),
+        (404, "There is nothing at this address"),
+        (405, "does not accept POST"),
         (429, "too many requests"),
-        (502, "its own log says why"),
+        (502, "Its own log says why"),
         (418, "Only a status from 200 to 299"),
     ],
 )
@@ -295,12 +295,12 @@ def test_a_delivery_with_the_most_attempts_stays(browser: Client, webhook: Webho
     browser.post(f"{page_of(row)}/resend")
     row.refresh_from_db()
     assert row.status == "failed"
-    assert "100 attempts are the maximum" in page(browser, page_of(row))
+    assert "it has had 100 attempts, the maximum" in page(browser, page_of(row))
 
 
 def test_who_resends_what_failed_hears_of_those_with_the_most_attempts(browser: Client, webhook: Webhook) -> None:
     write_delivery(webhook, "failed", attempts=4)
-    said = "Those that have had 100 attempts, the maximum, are not among them."
+    said = "Deliveries that have had 100 attempts, the maximum, are not included."
     assert said not in page(browser, at(webhook, "/resend"))
     Delivery.objects.update(attempt_count=resending.MOST_ATTEMPTS)
     shown = page(browser, at(webhook, "/resend"))
@@ -434,11 +434,11 @@ def test_an_old_page_of_a_deleted_webhook_is_told_so(browser: Client, webhook: W
     browser.post(at(webhook, "/delete"))
     for path in (at(webhook, what) for what in ("/delete", "/ping", "/change", "/recover", "/rotate", "/resend")):
         text = browser.post(path).content.decode()
-        assert "This webhook is not there any more: it was deleted." in text, path
+        assert "This webhook no longer exists: it was deleted." in text, path
         assert f'<a class="button" href="{HOME}">Webhooks</a>' in text
     assert "was deleted" in browser.get(at(webhook)).content.decode()
-    assert "This delivery is not there any more" in browser.post(f"{page_of(row)}/resend").content.decode()
-    assert "This delivery is not there any more" in browser.get(page_of(row)).content.decode()
+    assert "This delivery no longer exists" in browser.post(f"{page_of(row)}/resend").content.decode()
+    assert "This delivery no longer exists" in browser.get(page_of(row)).content.decode()
 
 
 def test_strangers_and_people_without_an_account_see_nothing(webhook: Webhook, db: None) -> None:

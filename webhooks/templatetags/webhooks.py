@@ -35,20 +35,20 @@ REASONS = {
     posts.TLS: _("The certificate or the encryption is not valid."),
     posts.BAD_ANSWER: _("Your shop closed the connection, or its answer was not valid HTTP."),
     posts.STATUS: _("Only a status from 200 to 299 is an acknowledgement."),
-    posts.NO_SECRET: _("The signing secret cannot be read any more. Rotate it."),
+    posts.NO_SECRET: _("The signing secret can no longer be read. Create a new one."),
     posts.UNRECORDED: _("An error on our side: the result of this attempt could not be recorded."),
 }
-_MOVED = _("Your shop sends on to another address, which is not followed: enter the address where it leads.")
-_SHUT = _("Your shop lets nobody in without a sign-in, or its firewall stops us: let our requests to it pass.")
-_ABSENT = _("Your shop has nothing at this address: correct the address, or put there what receives events.")
-_BROKEN = _("The program in your shop has failed: its own log says why.")
+_MOVED = _("Your shop redirects to another address, which we do not follow. Enter the address where it leads.")
+_SHUT = _("Your shop asks for a sign-in, or its firewall blocks us. Let our requests through.")
+_ABSENT = _("There is nothing at this address. Correct the address, or put there what receives events.")
+_BROKEN = _("The program in your shop failed. Its own log says why.")
 # What a status says to the merchant; one that is not here is no acknowledgement, and no more.
 STATUS_REASONS = {
     **dict.fromkeys((301, 302, 303, 307, 308), _MOVED),
     **dict.fromkeys((401, 403), _SHUT),
     **dict.fromkeys((404, 410), _ABSENT),
-    405: _("What is at this address takes no POST: correct the address, or let it take POST."),
-    429: _("Your shop has had too many requests: let more of ours pass."),
+    405: _("This address does not accept POST. Correct the address, or let it accept POST."),
+    429: _("Your shop gets too many requests. Let more of ours through."),
     **dict.fromkeys(range(500, 600), _BROKEN),
 }
 
