@@ -473,7 +473,7 @@ def test_a_list_says_where_it_stops_in_groups_of_three(operator: Client, alice: 
         SecurityEntry(account=alice, action="key_made", by="person", outcome="done") for _ in range(1000)
     )
     text = text_of(operator.get(page("accounts_securityentry_changelist")))
-    assert "The first 1\N{NARROW NO-BREAK SPACE}000; " in text
+    assert "Only the first 1\N{NARROW NO-BREAK SPACE}000 are shown." in text
 
 
 @pytest.mark.parametrize("name", LISTS)

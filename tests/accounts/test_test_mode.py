@@ -309,5 +309,5 @@ def test_what_is_made_is_of_the_mode_of_its_page(
     before = contents("accounts_securityentry", "django_session")
     assert client.post(path, {**data, "mode": mode}).url == path
     assert contents("accounts_securityentry", "django_session") == before
-    assert "nothing was changed here" in client.get(path).content.decode()
+    assert "Nothing was changed here" in client.get(path).content.decode()
     assert twin.orders.count() == alice.orders.count() == 0

@@ -173,7 +173,7 @@ def test_the_next_call_is_one_of_theirs(waiting: list[Order], alice: Account, ch
     assert overview.next_call(agent) == (later, False)
     rule(agent, AccountFactory())
     assert overview.next_call(agent) is None
-    assert b"no call is planned" in browser_of(agent).post(f"{DESK}next/", follow=True).content
+    assert b"No calls are due or planned" in browser_of(agent).post(f"{DESK}next/", follow=True).content
 
 
 def test_rules_and_hours_bind_together(
@@ -210,7 +210,7 @@ def test_an_agent_takes_no_customer_of_a_merchant_they_do_not_serve(
     waiting: list[Order], charlie: Account, agent: User
 ) -> None:
     rule(agent, charlie)
-    with pytest.raises(assignment.NotServed, match="Samira does not serve Alice's shop"):
+    with pytest.raises(assignment.NotServed, match="Samira is not set to serve Alice's shop"):
         claims.take(waiting[0].id, agent=agent)
     answer = browser_of(agent).post(f"{DESK}take/{waiting[0].id}/", follow=True)
     assert "Samira is not set to serve Alice&#x27;s shop." in answer.content.decode()
@@ -261,7 +261,7 @@ def test_who_is_handed_over_must_be_served_unless_a_supervisor_says_so(
     waiting: list[Order], charlie: Account, agent: User, colleague: User, supervisor: User
 ) -> None:
     rule(colleague, charlie)
-    with pytest.raises(assignment.NotServed, match="Nadia does not serve Alice's shop"):
+    with pytest.raises(assignment.NotServed, match="Nadia is not set to serve Alice's shop"):
         hand_over(waiting[0], by=agent, to=colleague)
     assert not CallNote.objects.exists()
     Claim.objects.all().delete()

@@ -506,7 +506,7 @@ def test_of_an_order_whose_number_was_corrected_meanwhile_the_page_shows_the_way
     for page in (pressed, browser.get(reload[1]), browser.get(f"{screen.address}edit/{order.id}/", follow=True)):
         assert f'<a href="{order_page(order)}">See the order: C-1, Alice' in page.content.decode()
         assert "Nothing is left to decide." not in page.content.decode()
-    assert "The order's phone number has changed." in browser.get(reload[1]).content.decode()
+    assert "The order&#x27;s phone number has changed." in browser.get(reload[1]).content.decode()
     assert f"{DESK}take/{order.id}/" in browser.get(order_page(order)).content.decode()
     assert browser.get(f"{screen.address}?order=x").status_code == 200
 

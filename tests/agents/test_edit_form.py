@@ -225,7 +225,7 @@ def fees(alice: Account) -> None:
 def test_another_wilaya_proposes_its_fee_and_drops_the_commune(page: Page, fees: None) -> None:
     assert page.save(wilaya="Oran", delivery_type="desk").status_code == 200
     assert page.order.version == 1
-    assert "look at the merchant&#x27;s fee" in page.text
+    assert "Check the merchant&#x27;s fee" in page.text
     assert page.fields["shipping_fee"] == "450"
     page.save()
     order = page.order

@@ -118,7 +118,7 @@ def test_what_is_only_written_otherwise_is_no_contradiction(alice: Account, writ
 def test_a_number_that_a_spreadsheet_has_shortened_is_refused(alice: Account, write: Any, number: str) -> None:
     result, status = run(write([row(external_id=number), row(external_id=number)]), alice)
     assert (result["imported"], result["refused"], status) == (0, 1, 1)
-    assert "format the column as text" in result["errors"][0]["errors"]["external_id"][0]
+    assert "Format the column as text" in result["errors"][0]["errors"]["external_id"][0]
 
 
 @pytest.mark.parametrize("number", ["5,50123E+08", "2.13550E+11"])
@@ -128,7 +128,7 @@ def test_a_phone_that_a_spreadsheet_has_shortened_is_told_as_such(alice: Account
     first, second = (each["errors"] for each in result["errors"])
     assert (set(first), set(second)) == ({"customer_phone"}, {"customer_phone_2", "items.0.quantity"})
     for said in (first["customer_phone"], second["customer_phone_2"]):
-        assert ["last digits are lost: format the column as text" in each for each in said] == [True]
+        assert ["last digits are lost. Format the column as text" in each for each in said] == [True]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_total_that_may_be_a_product_keeps_the_order_out(
     for imported in (1, 0):  # however often
         result, _ = run(path, alice, "--report", str(report))
         assert (result["imported"], [each["line"] for each in result["errors"]]) == (imported, [2])
-        assert "where it is a product" in result["errors"][0]["errors"]["external_id"][0]
+        assert "it is a product" in result["errors"][0]["errors"]["external_id"][0]
         path, report = report, tmp_path / "again.csv"
 
     mended(path, lambda cells: cells.update(external_id="A1") if cells["product_name"] == "Sac" else None)

@@ -146,7 +146,7 @@ def test_a_spreadsheet_that_is_none_is_refused_in_words(browser: Client) -> None
         ("a\x00.csv", "5", "Choose a file."),
         ("orders.csv", "0", "The file is empty."),
         ("orders.csv", "-1", "The file is empty."),
-        ("orders.csv", str(arrival.MAX_BYTES + 1), "at most. Send it in parts"),
+        ("orders.csv", str(arrival.MAX_BYTES + 1), " MB. Send it in parts"),
     ],
 )
 def test_what_cannot_be_taken_is_said_before_it_is_sent(browser: Client, name: str, size: str, says: str) -> None:

@@ -329,7 +329,7 @@ def test_one_that_is_not_sent_again_says_why(
 def test_a_webhook_that_is_off_offers_nothing_that_would_be_refused(browser: Client, webhook: Webhook) -> None:
     write_delivery(webhook, "failed", attempts=4)
     refused = {at(webhook, what) for what in ("/ping", "/recover", "/resend")}
-    why = "While it is off nothing is sent to it"
+    why = "While it is off, nothing is sent to it"
     for is_active in (True, False):
         Webhook.objects.update(is_active=is_active)
         shown = page(browser, at(webhook))
