@@ -29,8 +29,8 @@ Number = TypeVar("Number", int, float)
 _ADVICE = {
     errors.InsufficientPrivilege: " Let the user of DATABASE_URL own the database and its tables.",
     errors.ReadOnlySqlTransaction: " Is it a standby, or is its disk full?",
-    errors.LockNotAvailable: " Somebody else holds what this needs: try again.",
-    errors.DeadlockDetected: " Somebody else held what this needs: try again.",
+    errors.LockNotAvailable: " Somebody else is holding what this needs. Try again.",
+    errors.DeadlockDetected: " Somebody else was holding what this needs. Try again.",
     errors.QueryCanceled: " DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time.",
 }
 # What PostgreSQL, or PgBouncer, says to who connects when all its places are taken; libpq keeps no code of that.
@@ -209,9 +209,9 @@ def cannot_be_used(error: DatabaseError) -> str:
     if getattr(error.__cause__, "sqlstate", None) is not None:  # it answers
         advice = _ADVICE.get(type(error.__cause__), "")
     elif _CROWDED.search(said):
-        advice = " It answers, but lets no more in: try again, or see who is connected, and to max_connections."
+        advice = " It answers, but accepts no more connections. Try again, or see who is connected."
     elif is_set("DATABASE_URL"):
-        advice = " See to PostgreSQL and to DATABASE_URL."
+        advice = " Check PostgreSQL and DATABASE_URL."
     else:
         advice = f" Does `make run` run, as the same user and with DATA_DIR={settings.DATA_DIR}? Or set DATABASE_URL."
     return f"The database cannot be used: {said}.{advice}"

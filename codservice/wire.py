@@ -41,7 +41,7 @@ def media_type(content_type: str) -> tuple[str, dict[str, str]]:
 
 
 class MalformedJSON(Refused):
-    """The body is no JSON object, is too deep, or repeats a key."""
+    """The body is not a JSON object, is too deep, or repeats a key."""
 
     code, status = "malformed_json", 400
 

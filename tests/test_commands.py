@@ -129,7 +129,7 @@ def test_without_its_database_it_says_where_it_looked() -> None:
     status, problem = said(*SHOW, DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing")
 
     assert status == 1
-    assert problem.endswith(". See to PostgreSQL and to DATABASE_URL.\n")
+    assert problem.endswith(". Check PostgreSQL and DATABASE_URL.\n")
     assert problem.count("\n") == 1
 
 
@@ -145,7 +145,9 @@ def test_where_no_more_connections_are_let_in_it_says_so() -> None:
         finally:
             session.execute(f"DROP ROLE {crowded}")
     assert (status, problem.count("\n")) == (1, 1)
-    assert f'too many connections for role "{crowded}". It answers, but lets no more in: try again' in problem
+    assert (
+        f'too many connections for role "{crowded}". It answers, but accepts no more connections. Try again' in problem
+    )
 
 
 def test_behind_pgbouncer_it_says_which_setting_is_missing(tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_where_nothing_can_be_written_it_says_so(alice) -> None:
 @pytest.mark.parametrize(
     ("seconds", "advice"),
     [
-        ("0", "Somebody else holds what this needs: try again."),
+        ("0", "Somebody else is holding what this needs. Try again."),
         ("1", "DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time."),
     ],
 )

@@ -555,7 +555,7 @@ def test_a_file_that_only_says_it_is_a_spreadsheet_is_refused_in_words(tmp_path:
 )
 def test_a_row_that_does_not_end_is_not_taken_into_memory(tmp_path: Path, content: str) -> None:
     (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(UnreadableTable, match="does not end. Is a quotation mark left open"):
+    with pytest.raises(UnreadableTable, match=r"does not end\. Is a quotation mark left open"):
         list(Table(tmp_path / "t.csv"))
 
 

@@ -18,7 +18,7 @@ def find_account(email: str) -> Account:
     """The account of the holder with this address; CommandError when there is none."""
     account = Account.objects.select_related("holder").filter(holder__email__iexact=email).first()
     if account is None:
-        raise CommandError(f"No account's holder has the address {email}. create_account makes one.")
+        raise CommandError(f"No account's holder has the address {email}. Create an account with create_account.")
     return account
 
 

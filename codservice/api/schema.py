@@ -23,13 +23,13 @@ from codservice.api.error_answers import Error, ValidationFailed
 from codservice.api.paging import NAMED
 
 ERRORS = {
-    400: ("malformed_json", "The body is no JSON object, is too deep, or repeats a key."),
+    400: ("malformed_json", "The body is not a JSON object, is too deep, or repeats a key."),
     401: ("unauthenticated", "The key is missing, malformed, unknown, revoked or expired."),
     403: ("insufficient_scope", "The key lacks the scope that the message names; `https_required`: it came by http."),
-    404: ("not_found", "There is no such thing, or it belongs to another account."),
+    404: ("not_found", "It does not exist, or it belongs to another account."),
     409: ("idempotency_conflict", "A request with this Idempotency-Key is still being processed."),
-    410: ("cursor_expired", "This `after` is too old: begin anew, with an empty one."),
-    412: ("precondition_failed", "What was read is no longer what is there: `If-Match` names another `ETag`."),
+    410: ("cursor_expired", "This `after` is too old: start again with an empty one."),
+    412: ("precondition_failed", "It has changed since it was read: `If-Match` names another `ETag`."),
     413: ("payload_too_large", "The body is larger than 1 MiB."),
     415: ("unsupported_media_type", "The body is not application/json in UTF-8, or is compressed."),
     422: ("validation_failed", "Fields cannot be used: `errors` maps their dotted paths to sentences."),
@@ -148,15 +148,15 @@ GUIDES = "http://localhost:8000/docs/"  # the server's own address takes its pla
 
 _TAGS = {
     "deliveries": "The requests that we send to webhooks.",
-    "events": "All that has happened, in order: what webhooks tell, to be read by who has missed it.",
+    "events": "Everything that has happened, in order: what webhooks send, to read what was missed.",
     "inventory": "The products and their stock.",
     "me": "The key that asks.",
-    "orders": "Import orders, see what became of them, change and cancel them.",
-    "products": "What is sold: make products, change them, read them.",
+    "orders": "Import orders, follow, change and cancel them.",
+    "products": "What is sold: create, change and read products.",
     "regions": "The wilayas and communes of Algeria, as an import takes them; without a key.",
     "shipping-fees": "What a delivery costs, by wilaya and delivery type.",
     "test": "Play the agent and the courier, with a test key.",
-    "webhooks": "Where your systems are told of events, and the log of what was sent there.",
+    "webhooks": "Where your systems are notified of events, and the log of what was sent there.",
 }
 _IDS = {
     "orders": "The order's id.",

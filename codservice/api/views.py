@@ -64,7 +64,7 @@ class MeViewSet(viewsets.ViewSet):
     scopes = {"retrieve": None}
     http_method_names = ["get", "head"]
 
-    @describe("Read what the key is", answers={200: MeBody})
+    @describe("Read the key's details", answers={200: MeBody})
     def retrieve(self, request: Request) -> Response:
         """Its account, and what it may do: any key may ask."""
         key: Key = request.auth

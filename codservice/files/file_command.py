@@ -44,7 +44,7 @@ class FileCommand(Command):
             "file", type=Path, metavar="FILE", help="CSV in UTF-8, or XLSX; - is CSV from standard input"
         )
         parser.add_argument("--dry-run", action="store_true", help="check everything, change nothing")
-        parser.add_argument("--report", type=Path, metavar="FILE", help="write the refused rows there, to be mended")
+        parser.add_argument("--report", type=Path, metavar="FILE", help="write the refused rows there, to correct them")
         parser.add_argument("--json", action="store_true", help="print the counts and what was refused as JSON")
 
     def begin(self, options: dict[str, Any]) -> Intake:
@@ -94,12 +94,12 @@ class FileCommand(Command):
         is_cut = isinstance(stopped, UnreadableTable)
         if self.dry_run or not self.is_kept:
             again = "this again with the whole file" if is_cut else "the same command again"
-            return f"Run {again}. Nothing was kept of this run."
+            return f"Run {again}. Nothing from this run was kept."
         if again := self.again():
             return again
         if is_cut:
-            return "What comes before is done; run this again with the whole file."
-        return "Run the same command again: it goes on where it was."
+            return "What comes before is done. Run this again with the whole file."
+        return "Run the same command again. It continues where it stopped."
 
     def open_table(self, file: Path) -> Table:
         """The file as a table. Raises CommandError."""
@@ -200,9 +200,9 @@ def _refuse_report(report: Path, file: Path) -> None:
     """Raises CommandError for a report that would replace a folder, a pipe, a device or the file that is read."""
     try:
         if report.exists() and not report.is_file():
-            raise CommandError(f"--report: {report} is there already and is no file.")
+            raise CommandError(f"--report: {report} already exists and is not a file.")
         if report.exists() and file.exists() and report.samefile(file):
-            raise CommandError("--report must be another file than the one that is read.")
+            raise CommandError("--report must not be the file that is read.")
         draft = _draft_of(report)
         if draft.exists() and file.exists() and draft.samefile(file):
             raise CommandError(f"--report is written as {draft}, which is the file that is read: choose another name.")
@@ -262,7 +262,7 @@ def _kept(path: Path) -> IO[bytes] | None:
     if not is_standard_input and not path.is_fifo():
         return None
     if is_standard_input and sys.stdin is None:  # the shell's <&-
-        raise UnreadableTable("The standard input is closed: give it a file, as by < orders.csv.")
+        raise UnreadableTable("The standard input is closed. Give it a file, such as < orders.csv.")
     kept = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
     with nullcontext(sys.stdin.buffer) if is_standard_input else path.open("rb") as source:
         while piece := source.read(1 << 20):

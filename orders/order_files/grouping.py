@@ -26,8 +26,10 @@ from orders.serializers import SENT_OF_LINE
 
 MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
 _NAMES = [column.name for column in COLUMNS]
-_EACH = "Enter the order number in each of the order's rows: in a file of refused rows, nothing else shows "
-"that they belong together."
+_EACH = (
+    "Enter the order number in each of the order's rows: in a file of refused rows, nothing else shows that "
+    "they belong together."
+)
 _BEHIND = "May be a line of the order above. If so, enter that order's number here. If not, enter a number of its own."
 _NOBODYS = "May be a line of the order above. If so, enter that order's number here. If not, enter the customer."
 _TOTAL = "Is a total of the rows above, not an order."

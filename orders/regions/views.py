@@ -82,7 +82,7 @@ class RegionViewSet(viewsets.GenericViewSet):
         """All 1 541, by code; of a wilaya, those that lie in it under any of the maps of 69, 58 and 48 wilayas."""
         return _answer(request, *_communes(_wilaya(request).code if "wilaya" in request.query_params else None))
 
-    @schema.describe("Look a place up", answers={200: LookupBody}, errors=(422,), has_etag=True, is_open=True)
+    @schema.describe("Look up a place", answers={200: LookupBody}, errors=(422,), has_etag=True, is_open=True)
     @extend_schema(
         parameters=[
             _parameter("wilaya", "A code or a name, as `customer_wilaya` of an order.", is_required=True),

@@ -143,7 +143,7 @@ def test_the_twenty_first_live_key_is_refused(alice: Account) -> None:
 
 
 def test_an_unknown_account_is_refused_with_what_to_do() -> None:
-    with pytest.raises(CommandError, match="create_account makes one"):
+    with pytest.raises(CommandError, match="Create an account with create_account"):
         run("create_api_key", "--account", "nobody@example.dz")
 
 

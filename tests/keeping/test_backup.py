@@ -174,13 +174,13 @@ def test_without_the_keys_it_says_what_is_missing(backup, tmp_path):
     done = manage("restore", str(backup), DATA_DIR=str(data))
 
     assert done.returncode == 1
-    assert "All is restored, but the signing secrets: not all can be read (unreadable: 1)" in done.stderr
+    assert "Everything is restored except the signing secrets: not all can be read (unreadable: 1)" in done.stderr
     assert "ENCRYPTION_KEYS" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_nothing_that_is_there_is_overwritten(backup, tmp_path):
-    assert "has tables already" in manage("restore", str(backup)).stderr
+    assert "already has tables" in manage("restore", str(backup)).stderr
     assert "exists; give a new name" in manage("backup", str(backup)).stderr
     (link := tmp_path / "link").symlink_to(tmp_path / "nowhere")
     assert f"{link} exists; give a new name" in manage("backup", str(link)).stderr
@@ -196,7 +196,7 @@ def test_a_data_folder_that_cannot_be_locked_is_said_to_be_one(tmp_path):
     said = f"DATA_DIR {data} cannot be locked: Is a directory.\n"
 
     assert manage("restore", str(file), DATA_DIR=str(data)).stderr == f"CommandError: Nothing was restored: {said}"
-    assert manage("backup", f"{file}.new", DATA_DIR=str(data)).stderr == f"CommandError: There is no backup: {said}"
+    assert manage("backup", f"{file}.new", DATA_DIR=str(data)).stderr == f"CommandError: No backup was made: {said}"
 
 
 def test_where_postgresql_does_not_start_its_own_reason_is_told(tmp_path):
@@ -206,7 +206,7 @@ def test_where_postgresql_does_not_start_its_own_reason_is_told(tmp_path):
     (layout.cluster / "global" / "pg_control").unlink()
 
     said = manage("backup", str(tmp_path / "a.dump"), DATA_DIR=str(layout.data)).stderr
-    assert f"There is no backup: PostgreSQL did not start. {layout.data}/postgres.log says: " in said
+    assert f"No backup was made: PostgreSQL did not start. {layout.data}/postgres.log says: " in said
     assert "global/pg_control" in said
 
 
@@ -218,7 +218,7 @@ def test_a_database_that_is_away_is_said_to_be_with_what_to_do(command, tmp_path
     told = manage(command, str(file), DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing")
     assert told.returncode == 1
     assert told.stderr.startswith("CommandError: The database cannot be used: ")
-    assert told.stderr.endswith(". See to PostgreSQL and to DATABASE_URL.\n")
+    assert told.stderr.endswith(". Check PostgreSQL and DATABASE_URL.\n")
 
 
 def test_half_a_backup_restores_nothing(backup, tmp_path):

@@ -112,7 +112,7 @@ def test_a_batch_costs_as_many_statements_as_an_order(
 def test_the_report_may_not_be_the_file_itself(alice: Account, write: Any) -> None:
     path = write([row()])
 
-    with pytest.raises(CommandError, match="another file"):
+    with pytest.raises(CommandError, match="--report must not be the file that is read"):
         call_command("import_orders", str(path), "--account", alice.holder.email, "--report", str(path))
     assert not Order.objects.exists()
 
@@ -157,7 +157,7 @@ def test_a_report_takes_the_place_of_no_folder_and_no_pipe(
     if is_linked:
         report.symlink_to(there)
 
-    with pytest.raises(CommandError, match=f"--report: {report} is there already and is no file"):
+    with pytest.raises(CommandError, match=f"--report: {report} already exists and is not a file"):
         call_command("import_orders", str(write([row()])), "--account", alice.holder.email, "--report", str(report))
 
     assert not Order.objects.exists()
@@ -347,7 +347,7 @@ def test_a_disk_that_is_full_hides_nothing_that_is_in(
 
     said, problem = interrupted(path, alice, "--report", str(report), "--atomic")
     assert "Orders: 0 imported" in said
-    assert "Nothing was kept of this run." in problem
+    assert "Nothing from this run was kept." in problem
 
 
 @pytest.mark.parametrize("options", [(), ("--atomic",), ("--dry-run",)])
@@ -360,7 +360,7 @@ def test_of_a_file_that_breaks_off_it_says_whether_what_comes_before_is_in(
     _, problem = interrupted(path, alice, *options)
     assert "with the whole file" in problem
     assert Order.objects.exists() == ("What comes before is done" in problem) == (not options)
-    assert ("Nothing was kept of this run." in problem) == bool(options)
+    assert ("Nothing from this run was kept." in problem) == bool(options)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -54,9 +54,9 @@ REMARKS = ["", "", "Sonne longtemps", "Rappeler le soir", "Très aimable", "يت
 
 
 class Command(commands.Command):
-    help = """Make an account with products, agents and orders in a believable mix. The same seed makes the same data.
+    help = """Create an account with products, agents and orders in a realistic mix. The same seed gives the same data.
 
-Nobody is called who has orders of another merchant: their demo orders wait."""
+Customers who also have orders of another merchant are not called: their demo orders wait."""
     examples = "seed_demo\nseed_demo --orders 2000 --seed 7"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -78,7 +78,7 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
         users = [f"{name}{seed}" for name in PEOPLE]
         told = {"account": email, "agents": users}
         if account := Account.objects.filter(holder__email=email).first():
-            self.say(f"The data of seed {seed} is here already (account {email}).")
+            self.say(f"The data of seed {seed} already exists (account {email}).")
             if options["json"]:
                 self.print_json({"made": False, **told, "orders": account.orders.count()})
             return

@@ -12,7 +12,7 @@ _OPTIONAL = tuple(column.name for column in ProductRows.columns if column.name n
 
 
 class Command(FileCommand):
-    help = f"""Make and change products from a CSV or XLSX file, by sku.
+    help = f"""Create and change products from a CSV or XLSX file, by sku.
 
 Columns: {", ".join(_REQUIRED)}; optional {", ".join(_OPTIONAL)}. Usual French, Arabic and English headings are
 understood too, and amounts as people write them. A cell that is empty leaves what is there; a new product needs a name
@@ -35,7 +35,7 @@ rows are kept, with --atomic only when there is no bad one. Exit status 1 when a
         parser.add_argument(
             "--atomic",
             action="store_true",
-            help="import all or, if one row is bad, nothing; API calls that set stock wait meanwhile, or get a 503",
+            help="import all rows or, if one is bad, none; meanwhile, API calls that set stock wait or get a 503",
         )
 
     def begin(self, options: dict[str, Any]) -> ProductRows:

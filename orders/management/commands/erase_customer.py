@@ -26,7 +26,7 @@ bring the customer back. Safe to interrupt and to run again."""
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("phone", type=phones.argument, metavar="PHONE", help="the customer's number")
         add_account_argument(parser)
-        parser.add_argument("--dry-run", action="store_true", help="only say how many orders there are")
+        parser.add_argument("--dry-run", action="store_true", help="only print how many orders there are")
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
     def handle(self, *, phone: str, dry_run: bool, **options: Any) -> None:

@@ -16,7 +16,7 @@ from orders.serializers import SENT, SENT_OF_LINE
 
 
 class Command(FileCommand):
-    help = f"""Import orders from a CSV or XLSX file, by the API's rules.
+    help = f"""Import orders from a CSV or XLSX file, under the same rules as the API.
 
 A row is one line of an order; rows that follow each other with the same external_id are one order. Columns:
 {", ".join(SENT)}, customer_name_2, the rest of the name, and stop_desk (yes or no), which may stand in place of
@@ -40,7 +40,7 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         add_account_argument(parser)
-        parser.add_argument("--atomic", action="store_true", help="import all or, if one order is refused, nothing")
+        parser.add_argument("--atomic", action="store_true", help="import all orders or, if one is refused, none")
 
     def begin(self, options: dict[str, Any]) -> OrderRows:
         self.unnamed = self.first = self.done = 0

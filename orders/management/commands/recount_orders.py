@@ -6,7 +6,7 @@ from orders import counts, day_sums
 
 
 class Command(commands.Command):
-    help = """Set the counts right from which lists of orders have their totals, beside the running service.
+    help = """Correct the counts behind the totals of order lists, beside the running service.
 
 Triggers keep them; `check_service` says when they are wrong, as after a change of the orders' table with triggers
 switched off. The figures of merchants' home pages and of the call center are summed up anew too, week by week, which

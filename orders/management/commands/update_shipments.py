@@ -9,7 +9,7 @@ from orders.shipments import STATUSES
 
 
 class Command(FileCommand):
-    help = f"""Move orders to where a courier's CSV or XLSX file says they are.
+    help = f"""Update the status of orders from a courier's CSV or XLSX file.
 
 Columns: {", ".join(column.name for column in COLUMNS)}, or their usual headings. The order is named by its id, or with
 --account by the shop's own number, which couriers' files call order_id too. Its status is {", ".join(STATUSES)}, or

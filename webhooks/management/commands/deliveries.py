@@ -13,7 +13,7 @@ _COLUMNS = ("id", "created_at", "status", "event", "attempt_count", "next_attemp
 
 
 class Command(commands.Command):
-    help = "Show deliveries of webhooks, newest first, with how their last attempt went."
+    help = "List deliveries of webhooks, newest first, with the result of their last attempt."
     examples = (
         "deliveries --status failed --account yasmine@example.dz\n"
         "deliveries --webhook 01981f1e-6f43-7b52-8c7e-000000000001 --limit 500 --json"

@@ -33,7 +33,7 @@ sent."""
     def handle(self, *, ids: list[UUID], dry_run: bool, **options: Any) -> None:
         narrowed = any(options[name] is not None for name in ("event", "webhook", "account", "since", "until"))
         if ids and (narrowed or options["all"] or options["status"] != Delivery.Status.FAILED):
-            raise CommandError("Ids or filters say which, not both together.")
+            raise CommandError("Give either ids or filters, not both.")
         if ids:
             deliveries = Delivery.objects.filter(id__in=ids)
         elif narrowed or options["all"]:

@@ -9,7 +9,7 @@ from codservice.accounts import merchants
 
 
 class Command(commands.Command):
-    help = "Make a merchant's account and the person who holds it."
+    help = "Create a merchant's account and its holder."
     examples = (
         'create_account "Boutique Yasmine" --email yasmine@example.dz\n'
         'create_account "Big shop" --email big@example.dz --rate-limit 600 --json'
@@ -18,7 +18,9 @@ class Command(commands.Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="the merchant's name")
         parser.add_argument("--email", required=True, help="the holder's e-mail address, to sign in with")
-        parser.add_argument("--password", help="the holder's password; without it a one-time one is made and printed")
+        parser.add_argument(
+            "--password", help="the holder's password; without it, a one-time password is created and printed"
+        )
         parser.add_argument("--rate-limit", type=int, help="requests per minute and API key, instead of the default")
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 

@@ -10,13 +10,13 @@ from codservice.accounts import staff
 
 
 class Command(commands.Command):
-    help = "Make an agent or a supervisor of the call center, who signs in at the console."
+    help = "Create an agent or a supervisor of the call center, who signs in at the console."
     examples = "create_agent samira\ncreate_agent karim --supervisor\ncreate_agent samira --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", help="the name to sign in with")
-        parser.add_argument("--supervisor", action="store_true", help="make a supervisor instead of an agent")
-        parser.add_argument("--password", help="the password; without it a one-time one is made and printed")
+        parser.add_argument("--supervisor", action="store_true", help="create a supervisor instead of an agent")
+        parser.add_argument("--password", help="the password; without it, a one-time password is created and printed")
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     def handle(self, *, username: str, supervisor: bool, password: str | None, **options: Any) -> None:

@@ -10,7 +10,7 @@ from codservice.accounts.models import SCOPES, ApiKey, TooManyKeys
 
 
 class Command(commands.Command):
-    help = "Make an API key. Only the key is printed on stdout, and only now: it is stored nowhere."
+    help = "Create an API key. Only the key is printed on stdout, and only once: it is not stored."
     examples = (
         "create_api_key --account yasmine@example.dz\n"
         "create_api_key --account yasmine@example.dz --test\n"
@@ -25,7 +25,7 @@ class Command(commands.Command):
         parser.add_argument(
             "--test", action="store_true", help="a key of the account's twin for tests (docs/test-mode.md)"
         )
-        parser.add_argument("--expires", metavar="DATE", help="the last day, in Algeria's time, on which it works")
+        parser.add_argument("--expires", metavar="DATE", help="the last day on which it works, in Algerian time")
 
     def handle(
         self, *, account: str, name: str, scopes: list[str] | None, expires: str | None, test: bool, **options: Any

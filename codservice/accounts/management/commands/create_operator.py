@@ -10,7 +10,7 @@ from codservice.accounts.models import User
 
 
 class Command(commands.Command):
-    help = "Make the operator, who may do everything, with a one-time password. Where one exists, does nothing."
+    help = "Create the operator, who can do everything, with a one-time password. Does nothing if there is one."
     examples = "create_operator\ncreate_operator --username nadia"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -19,7 +19,9 @@ class Command(commands.Command):
     def handle(self, *, username: str | None, **options: Any) -> None:
         if User.objects.filter(is_superuser=True).exists():
             if username is not None:  # a person has asked, and no start
-                self.say("There is an operator already, so none was made: operators make others on the page People.")
+                self.say(
+                    "There is already an operator, so none was created. Operators create others on the page People."
+                )
             return
         username = "operator" if username is None else username
         with self.shown_or_undone():

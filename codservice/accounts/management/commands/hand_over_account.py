@@ -11,8 +11,8 @@ from codservice.accounts.models import Membership
 
 class Command(commands.Command):
     help = (
-        "Make a colleague the holder of a merchant's account; who held it becomes a manager. For a holder who has left:"
-        " keys work only while the holder may sign in."
+        "Make a colleague the holder of a merchant's account. The previous holder becomes a manager. For a "
+        "holder who has left: keys work only while the holder may sign in."
     )
     examples = "hand_over_account --account yasmine@example.dz --to nadia@example.dz"
 

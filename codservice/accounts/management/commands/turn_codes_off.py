@@ -11,8 +11,8 @@ from codservice.accounts.models import User
 
 class Command(commands.Command):
     help = (
-        "Turn the one-time codes of somebody off who has lost their phone: an account's holder, or an operator. Be sure"
-        " of who asks."
+        "Turn off the one-time codes of somebody who has lost their phone: an account's holder, or an "
+        "operator. Make sure who is asking."
     )
     examples = "turn_codes_off yasmine@example.dz\nturn_codes_off operator"
 

@@ -30,14 +30,16 @@ one that is killed leaves FILE.part."""
                 tqdm(unit="B", unit_scale=True, file=sys.stderr, disable=not sys.stderr.isatty()) as bar,
             ):
                 if dumps.is_empty():
-                    raise CommandError("The database has no tables; do DATA_DIR or DATABASE_URL lead to the right one?")
+                    raise CommandError(
+                        "The database has no tables. Does DATA_DIR or DATABASE_URL lead to the right one?"
+                    )
                 dumps.dump(file, tell=lambda count: bar.update(count - bar.n))
         except FileExistsError as error:
             raise CommandError(f"{error.filename} exists; give a new name.") from None
         except OSError as error:
             raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
         except (dumps.Failed, CannotStart) as error:
-            raise CommandError(f"There is no backup: {error}") from None
+            raise CommandError(f"No backup was made: {error}") from None
         size = file.stat().st_size
         if options["json"]:
             self.print_json({"file": file, "bytes": size})

@@ -15,7 +15,7 @@ PING_SECONDS = 1.0
 
 
 class Command(commands.Command):
-    help = """Say whether all parts of the service do their work, and what to do about those that do not.
+    help = """Check whether all parts of the service work, and say what to do about those that do not.
 
 Looked at are database and its disk, broker, worker and beat; how long the oldest due delivery has waited; migrations,
 signing secrets, clocks and retention; and whether stock and its ledger, orders and their counts agree, which takes
@@ -23,7 +23,7 @@ some seconds when there are millions. Exit status 1 when something is wrong, for
     examples = "check_service\ncheck_service --json\ncheck_service --timeout 10"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print an object with what is wrong, by part")
+        parser.add_argument("--json", action="store_true", help="print what is wrong, by part, as a JSON object")
         parser.add_argument(
             "--timeout", type=commands.number(float, 0, 3600), default=15.0, metavar="SECONDS",
             help="how long to wait for a worker and for beat that may have been started a moment ago (15)",

@@ -12,7 +12,7 @@ from codservice.files.new_file import new_file
 
 
 class Command(commands.Command):
-    help = """Write everything of an account into one ZIP file: a CSV file for each table, its test mode's in `test`.
+    help = """Write all data of an account into one ZIP file: a CSV file for each table, test mode's in `test`.
 
 Keys and signing secrets are not in it. Runs in constant memory beside the service; times have their UTC offset, amounts
 are in DZD. The file is for nobody else to read. The security log notes it. An interrupted export leaves

@@ -85,7 +85,7 @@ database gets the tables of most migrations at once."""
                 if cursor.fetchone()[0]:
                     break
                 if not said:
-                    self.say("Another migrate is running; waiting for it.")
+                    self.say("Another migrate is running. Waiting for it.")
                     said = True
                 time.sleep(0.5)
             try:

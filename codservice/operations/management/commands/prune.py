@@ -12,7 +12,7 @@ from codservice.operations import duties
 
 
 class Command(commands.Command):
-    help = """Forget what is old, in small batches beside the running service, which does so once a day by itself.
+    help = """Delete old data in small batches beside the running service, which does so itself once a day.
 
 Deleted are finished deliveries with their attempts, events without deliveries and deleted webhooks whose log is empty,
 but nothing that the feed still shows; besides, each at its own age: secrets that have stopped signing, answers kept for

@@ -26,8 +26,8 @@ and let the service use that. Pending deliveries are sent as soon as a worker ru
             with dumps.database():
                 if not dumps.is_empty():
                     raise CommandError(
-                        "The database has tables already, and nothing is overwritten. Restore into an empty one:"
-                        " another DATA_DIR, or a new database that DATABASE_URL names."
+                        "The database already has tables, and nothing was overwritten. Restore into an empty "
+                        "one: another DATA_DIR, or a new database that DATABASE_URL names."
                     )
                 if fault := new_database.fault():
                     raise CommandError(fault)
@@ -37,7 +37,7 @@ and let the service use that. Pending deliveries are sent as soon as a worker ru
         except (dumps.Failed, CannotStart) as error:
             raise CommandError(f"Nothing was restored: {error}") from None
         if missing:
-            self.say(f"The backup is of an older version. Migrations: {missing}; `make run` does that by itself.")
+            self.say(f"The backup is of an older version. Migrations: {missing}. `make run` does that by itself.")
         if unreadable:
-            raise CommandError(f"All is restored, but the signing secrets: {unreadable}.")
+            raise CommandError(f"Everything is restored except the signing secrets: {unreadable}.")
         self.stdout.write(f"{file} is restored.")
