@@ -526,7 +526,7 @@ def test_the_page_says_which_of_two_seasons_applies(alice: Account, charlie: Acc
     assert windows(order)[days.today() + timedelta(days=1)][0] == time(7)
 
     answer = browser.get("/console/periods/")
-    assert "goes before" not in said_of(answer, "Own")
+    assert "takes precedence" not in said_of(answer, "Own")
     assert "“Own” takes precedence (Alice&#x27;s shop)" in said_of(answer, "Winter")
     assert "“Winter” takes precedence" in said_of(answer, "Summer")
     day = date_format(days.today() + timedelta(days=1), "j N Y")

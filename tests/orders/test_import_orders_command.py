@@ -273,7 +273,7 @@ def test_interrupted_it_says_which_orders_without_a_number_are_in(
         assert not Order.objects.exists()
     else:
         assert "All up to line 5 is done, and not all orders there have an external_id (4): cut lines 2 to 5" in problem
-        assert "goes on where it was" not in problem
+        assert "continues where it stopped" not in problem
         assert Order.objects.count() == 4
 
 

@@ -172,7 +172,7 @@ def test_a_parcel_that_is_cancelled_or_blocked_changes_no_order_and_it_is_said_w
 
     assert (counts(result), status) == ((0, 1, 3), 1)
     said = [error["errors"]["status"][0] for error in result["errors"]]
-    assert [each.partition(":")[0] for each in said] == [
+    assert [each.partition(".")[0] for each in said] == [
         *["The courier has canceled it, which does not cancel the order"] * 2, "The courier does not say where it is"
     ]  # fmt: skip
     assert StatusChange.objects.count() == before

@@ -102,7 +102,7 @@ def test_an_account_has_twenty_at_most(alice: Account, browser: Client, register
 
 def test_a_new_secret_is_shown_once_and_asked_for_first(browser: Client, webhook: Webhook) -> None:
     before = bytes(Webhook.objects.get().secret)
-    assert "For 24 hours the old one signs too" in browser.get(at(webhook, "/rotate")).content.decode()
+    assert "For 24 hours, the old one signs too" in browser.get(at(webhook, "/rotate")).content.decode()
     assert bytes(Webhook.objects.get().secret) == before
     answer = browser.post(at(webhook, "/rotate"))
     row = Webhook.objects.get()
