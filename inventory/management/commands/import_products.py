@@ -15,11 +15,11 @@ class Command(FileCommand):
     help = f"""Create and change products from a CSV or XLSX file, by sku.
 
 Columns: {", ".join(_REQUIRED)}; optional {", ".join(_OPTIONAL)}. Usual French, Arabic and English headings are
-understood too, and amounts as people write them. A cell that is empty leaves what is there; a new product needs a name
-and a price, and has no stock and is active unless the file says otherwise. Products that are as the file has them are
-not touched, products that the file does not name are left alone, and a changed stock is told to the webhooks like any
-other. Every bad row is reported with its line, and with --report written to a file; mend that and import it. The good
-rows are kept, with --atomic only when there is no bad one. Exit status 1 when a row was bad."""
+understood too, and amounts as people write them. An empty cell changes nothing. A new product needs a name and a price;
+unless the file says otherwise, it has no stock and is active. Products that already are as in the file, and products
+that are not in the file, are left alone. Webhooks are notified of a changed stock as usual. Every bad row is reported
+with its line and, with --report, written to a file: correct that and import it. Good rows are kept; with --atomic, only
+if there is no bad one. The exit status is 1 when a row was bad."""
     examples = (
         "import_products products.csv --account yasmine@example.dz --dry-run\n"
         "import_products products.csv --account yasmine@example.dz --report refused.csv\n"

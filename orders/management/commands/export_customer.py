@@ -8,10 +8,10 @@ from orders import customer_data, phones
 
 
 class Command(commands.Command):
-    help = """Write what an account knows of one customer to stdout, as JSON: their orders with calls and history.
+    help = """Write what an account knows about one customer to stdout, as JSON: their orders with calls and history.
 
-The customer is a phone number, the first of an order or the second, in any usual form; test orders are marked. The
-security log notes it."""
+The customer is given by the first or second phone number of an order, in any usual form. Test orders are marked. The
+security log notes the export."""
     examples = "export_customer '0550 12 34 56' --account yasmine@example.dz > customer.json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -8,9 +8,9 @@ from orders import counts, day_sums
 class Command(commands.Command):
     help = """Correct the counts behind the totals of order lists, beside the running service.
 
-Triggers keep them; `check_service` says when they are wrong, as after a change of the orders' table with triggers
-switched off. The figures of merchants' home pages and of the call center are summed up anew too, week by week, which
-takes minutes when there are millions of orders. Safe to run again."""
+Triggers keep them up to date. `check_service` says when they are wrong, for example after a change of the orders' table
+with triggers switched off. The figures of merchants' home pages and of the call center are recalculated too, week by
+week, which takes minutes when there are millions of orders. Safe to run again."""
     examples = "recount_orders\nrecount_orders --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

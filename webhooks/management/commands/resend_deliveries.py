@@ -14,9 +14,9 @@ from webhooks.models import Delivery
 class Command(commands.Command):
     help = f"""Send deliveries once more, now, with the same ids and bodies: single ones by id, or many by filters.
 
-A finished delivery gets one more attempt; one that waits for its next attempt gets that now. Those of webhooks
-that are deleted or off, and those that had {resending.MOST_ATTEMPTS} attempts, are left alone. Prints how many will be
-sent."""
+A finished delivery gets one more attempt. One that waits for its next attempt gets it now. Deliveries of webhooks
+that are deleted or off, and those that have had {resending.MOST_ATTEMPTS} attempts, are left alone. Prints how many
+will be sent."""
     examples = (
         "resend_deliveries 4f0c6f0e-7f55-4a5e-9d8e-6c8a2f0f8a11\n"
         "resend_deliveries --status failed --account yasmine@example.dz --from 2026-03-01 --dry-run\n"

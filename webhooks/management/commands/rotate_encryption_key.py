@@ -16,10 +16,10 @@ BATCH = 200  # webhooks a transaction
 class Command(commands.Command):
     help = """Encrypt all signing secrets anew under the first of ENCRYPTION_KEYS, beside the running service.
 
-To change the key: put a new one in front of ENCRYPTION_KEYS, restart the workers and then web, run this, and when it
-says that no secret needs another key, take the old ones out. Safe to run again: it passes over what is done.
+To change the key, put a new one in front of ENCRYPTION_KEYS, restart the workers and then web, and run this. When it
+says that no secret needs another key, remove the old ones. Safe to run again: it skips what is done.
 
-Where a key is lost, the secrets before the newest that were under it are cleared, and the newest ones named."""
+If a key is lost, older secrets encrypted under it are cleared, and webhooks whose newest secret was are named."""
     examples = "rotate_encryption_key --dry-run\nrotate_encryption_key\nrotate_encryption_key --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -12,11 +12,11 @@ from codservice.operations import dumps
 
 
 class Command(commands.Command):
-    help = """Write the whole database into one file, as it is at this moment, beside the running service or without it.
+    help = """Write the whole database into one file, as it is at this moment, whether or not the service is running.
 
-The file is PostgreSQL's own format (pg_dump --format=custom). It holds customers, and signing secrets that can be read
-with ENCRYPTION_KEYS alone: keep those too, in another place. An interrupted backup leaves no file;
-one that is killed leaves FILE.part."""
+The file has PostgreSQL's own format (pg_dump --format=custom). It contains customers' data, and signing secrets that
+can be read only with ENCRYPTION_KEYS: keep those too, in another place. An interrupted backup leaves no file; one that
+is killed leaves FILE.part."""
     examples = "backup /backups/codservice-2026-11-21.dump\nbackup /backups/today.dump --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

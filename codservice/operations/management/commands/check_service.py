@@ -17,9 +17,9 @@ PING_SECONDS = 1.0
 class Command(commands.Command):
     help = """Check whether all parts of the service work, and say what to do about those that do not.
 
-Looked at are database and its disk, broker, worker and beat; how long the oldest due delivery has waited; migrations,
-signing secrets, clocks and retention; and whether stock and its ledger, orders and their counts agree, which takes
-some seconds when there are millions. Exit status 1 when something is wrong, for cron and monitoring."""
+It checks the database and its disk, broker, worker and beat; how long the oldest due delivery has waited; migrations,
+signing secrets, clocks and retention; and whether stock agrees with its ledger and orders with their counts, which
+takes some seconds when there are millions. The exit status is 1 when something is wrong, for cron and monitoring."""
     examples = "check_service\ncheck_service --json\ncheck_service --timeout 10"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -14,9 +14,9 @@ from codservice.files.new_file import new_file
 class Command(commands.Command):
     help = """Write all data of an account into one ZIP file: a CSV file for each table, test mode's in `test`.
 
-Keys and signing secrets are not in it. Runs in constant memory beside the service; times have their UTC offset, amounts
-are in DZD. The file is for nobody else to read. The security log notes it. An interrupted export leaves
-none; one that is killed leaves FILE.part."""
+It contains no keys or signing secrets. Times have their UTC offset, and amounts are in DZD. Runs in constant memory
+beside the service, and the security log notes it. Only its owner can read the file. An interrupted export leaves no
+file; one that is killed leaves FILE.part."""
     examples = "export_account yasmine.zip --account yasmine@example.dz"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -14,10 +14,10 @@ from codservice.operations import duties
 class Command(commands.Command):
     help = """Delete old data in small batches beside the running service, which does so itself once a day.
 
-Deleted are finished deliveries with their attempts, events without deliveries and deleted webhooks whose log is empty,
-but nothing that the feed still shows; besides, each at its own age: secrets that have stopped signing, answers kept for
-an Idempotency-Key, sessions, invitations, claims, uploads, entries of the security log and test orders. Customers of
-orders that ended over CUSTOMER_RETENTION_DAYS ago are anonymised. Safe to interrupt and to run again."""
+It deletes finished deliveries with their attempts, events without deliveries and deleted webhooks whose log is empty,
+but nothing that the feed still shows. It also deletes, each at its own age, secrets that have stopped signing, answers
+kept for an Idempotency-Key, sessions, invitations, claims, uploads, entries of the security log and test orders, and
+anonymises customers of orders that ended over CUSTOMER_RETENTION_DAYS ago. Safe to interrupt and to run again."""
     examples = "prune --dry-run\nprune --older-than 60\nprune --older-than 365 --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -12,8 +12,8 @@ from codservice.operations import checks, dumps, new_database
 class Command(commands.Command):
     help = """Write a backup into an empty database: another DATA_DIR, or a new database that DATABASE_URL names.
 
-All of it or nothing is written, and what is there is never overwritten: to go back to a backup, restore it elsewhere
-and let the service use that. Pending deliveries are sent as soon as a worker runs."""
+Either all of it is written or nothing, and existing data is never overwritten: to go back to a backup, restore it
+elsewhere and let the service use that. Pending deliveries are sent as soon as a worker runs."""
     examples = "restore /backups/codservice-2026-11-21.dump"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
