@@ -140,7 +140,7 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
     }:
         return left_behind
     return {
-        f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
+        f"items.{index}.{name}": [f"Line {entry[0].line} of the same order has a different value."]
         for index, row in enumerate(below, start=1)
         for name in OF_ORDER
         if row.cells.get(name) and not _is_same(name, row.cells, first)

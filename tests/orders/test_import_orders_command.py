@@ -48,7 +48,7 @@ def test_a_file_that_lacks_what_every_order_needs_is_refused_as_a_whole(alice: A
     """One of headings that nobody knows, and no rows, was imported."""
     path = tmp_path / "orders.csv"
     path.write_text("foo;bar\n")
-    with pytest.raises(CommandError, match=r"has no column customer_name, customer_phone, .*quantity; its first line"):
+    with pytest.raises(CommandError, match=r"has no column customer_name, customer_phone, .*quantity. Its first line"):
         call_command("import_orders", str(path), "--account", alice.holder.email)
     path.write_text("Nom;Tél;Wilaya;Adresse;Qté\n")
     assert run(path, alice)[1] == 0, "there is just none today"
