@@ -469,7 +469,7 @@ def test_of_several_sheets_that_are_shown_the_one_that_is_read_is_named(tmp_path
     (tmp_path / "t.xlsx").write_bytes(workbook({"\x1b[2Ja\n\u202eb": [["a"]], "Août": [["b"]]}))
     assert Table(tmp_path / "t.xlsx").sheet == "\ufffd[2Ja\ufffd\ufffdb", "it is said in terminals and logs"
     (tmp_path / "t.xlsx").write_bytes(workbook({"Résumé": [], "Août": [["b"]]}))
-    with pytest.raises(UnreadableTable, match="has an empty sheet in front, Résumé; its first line"):
+    with pytest.raises(UnreadableTable, match=r"has an empty sheet in front, Résumé\. Its first line"):
         Table(tmp_path / "t.xlsx")
 
 
