@@ -104,7 +104,7 @@ def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Sav
     def check(known: Mapping[str, "_Known"]) -> None:
         product = known.get(draft.sku)
         if product is None or (product.record != seen and _difference(draft, product, sets_stock=False) is not None):
-            raise Changed(_("The product has changed since you opened it. Check it before you change it."))
+            raise Changed(_("The product has changed since you opened it. Check the product before you change it."))
 
     return save(account_id, [draft], actor=actor, sets_stock=False, check=check)[0]
 
