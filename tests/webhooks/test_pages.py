@@ -94,7 +94,7 @@ def test_one_address_is_not_told_twice_of_the_same(alice: Account, browser: Clie
 def test_an_account_has_twenty_at_most(alice: Account, browser: Client, register: Callable[..., Webhook]) -> None:
     for number in range(registry.MOST_WEBHOOKS):
         register(alice, f"https://shop.example/{number}")
-    assert "You have 20, which is the maximum." in browser.get(HOME).content.decode()
+    assert "You have 20 webhooks, which is the maximum." in browser.get(HOME).content.decode()
     refused = browser.post(HOME, {"url": "https://203.0.114.1/", "events": ["order.confirmed"]})
     assert refused.status_code == 422
     assert alice.webhooks.count() == registry.MOST_WEBHOOKS
