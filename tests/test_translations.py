@@ -139,11 +139,13 @@ def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_bef
 
 
 def test_in_arabic_the_signs_of_a_latin_word_stay_on_their_side() -> None:
-    """`https://` is shown as `//:https`, and `.csv` as `csv.`, where nothing says that the signs are the word's."""
+    """`https://` is shown as `//:https`, and `.csv` as `csv.`, where nothing says that the signs are the word's;
+    likewise `0550 12 34 56` as `56 34 12 0550`."""
     wrong = []
     for entry in polib.pofile(catalog(CHECKOUT, "ar_DZ")):
         forms = entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]
-        wrong += [form for form in forms if re.search(r"[a-z]://(?![\w\u200e])|(?<![\w\u200e.])\.[a-z]", form)]
+        word, number = r"[a-z]://(?![\w\u200e])|(?<![\w\u200e.])\.[a-z]", r"(?<![\d\u200e])(?<!\d[ -])\d+[ -]\d"
+        wrong += [form for form in forms if re.search(f"{word}|{number}", form)]
     assert wrong == [], "a left-to-right mark (U+200E) stands there"
 
 

@@ -3,7 +3,7 @@
 Rooms mount `new` for the kinds of files that they take.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 from uuid import UUID
@@ -38,6 +38,7 @@ Status = Upload.Status
 SHOWN_UPLOADS = 20
 SHOWN_ROWS = 3  # of a file whose columns are to be matched
 SHOWN_REFUSED = 50
+SHOWN_SIGNS = 200  # of a refused row
 BATCH = 50  # refused rows in memory at once
 
 
@@ -184,11 +185,20 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     elif upload.status not in Upload.OPEN:
         refused = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])
         said = _Reasons(upload)
-        context["refused"] = [
-            (row.line, " · ".join(filter(None, row.cells))[:200], said.of(row)) for row in refused[:SHOWN_REFUSED]
-        ]
+        context["refused"] = [(row.line, _first(row.cells), said.of(row)) for row in refused[:SHOWN_REFUSED]]
         context["has_more"] = len(refused) > SHOWN_REFUSED
     return context
+
+
+def _first(cells: Sequence[str]) -> list[str]:
+    """What stands in a row, as far as there is room for it."""
+    shown, room = [], SHOWN_SIGNS
+    for cell in filter(None, cells):
+        if room <= 0:
+            break
+        shown.append(cell[:room])
+        room -= len(cell)
+    return shown
 
 
 def _same(upload: Upload) -> Upload | None:

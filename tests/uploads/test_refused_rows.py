@@ -46,6 +46,7 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
     assert upload.counts == {"imported": 2, "refused": 5}
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
     assert "<bdi>Téléphone</bdi>: Must be an Algerian phone number" in page
+    assert "<bdi>A3</bdi> · <bdi>Amine</bdi> · " in page, "each cell is read in its own direction"
 
     data = downloaded(browser, f"/account/uploads/{upload.id}/refused.{kind}")
     if kind == "csv":
