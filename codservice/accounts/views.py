@@ -134,6 +134,8 @@ class PasswordChange(auth_views.PasswordChangeView):
         return super().get_form_kwargs() | {"request": self.request}
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
+        if self.request.user.has_one_time_password:
+            self.success_url = reverse("account")  # they were on their way in
         try:
             response = super().form_valid(form)
         except AccountChanged as refused:
