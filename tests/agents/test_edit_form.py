@@ -96,6 +96,17 @@ def test_what_was_written_stays_on_a_page_that_is_no_longer_true(page: Page, ali
     assert (page.order.version, page.order.notes) == (2, "Call at five")
 
 
+def test_the_customers_other_orders_are_no_news_but_one_that_comes_meanwhile_is(
+    browser: Client, order: Order, alice: Account
+) -> None:
+    make_order(alice)
+    page = Page(browser, order)
+    page.screen.form["seen"] = re.findall('name="seen" value="([^"]+)"', page.text)
+    assert page.screen.state()["says"] == []
+    make_order(alice)
+    assert page.screen.state()["says"] == ["This customer has another order that is not on this page yet."]
+
+
 def test_a_page_that_is_saved_as_it_was_shown_changes_nothing(page: Page) -> None:
     page.save()
     assert (page.order.version, edits(page.order)) == (1, {})
