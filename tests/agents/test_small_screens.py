@@ -103,12 +103,14 @@ def test_no_amount_is_broken(size: tuple[int, int], visit: Visits, alice: Accoun
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_list_fits_the_smallest_screen(language: str, visit: Visits, alice: Account, supervisor: User) -> None:
-    """320 pixels, which is also a screen of 1280 at 400 %."""
-    make_order(alice, customer_wilaya="55", external_id="DEMO-1")
+def test_the_list_fits_every_screen(language: str, visit: Visits, alice: Account, supervisor: User) -> None:
+    """320 pixels, which is also a screen of 1280 at 400 %; tablets; and the narrowest one that has it as a table."""
+    make_order(alice, customer_wilaya="55", external_id="DEMO-1", customer_name="Abdelkader Benabderrahmane")
     person = visit(locale=language, viewport={"width": 320, "height": 640})
     person.sign_in(supervisor.username).goto("/console/orders/order/")
-    assert person.page.evaluate("document.documentElement.scrollWidth") <= 320
+    for width in (320, 768, 820, 1024, 1240, 1241):
+        person.page.set_viewport_size({"width": width, "height": 640})
+        assert person.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, agent: User) -> None:

@@ -357,7 +357,7 @@ def test_no_list_runs_out_of_its_card(
     lists = set()
     for path in paths:
         page = person.look_at(path)
-        for width in (1280, 1024, 820):
+        for width in (1280, 1024, 820, 768):
             page.set_viewport_size({"width": width, "height": 800})
             overflows = page.evaluate(OVERFLOWS, ".scroll:not([tabindex]):has(table)")
             assert set(overflows) <= {0}, (path, width)
