@@ -124,8 +124,12 @@ def test_in_live_mode_it_offers_to_go_on_in_test_mode(alice: Account, twin: Acco
     text = browser.get(HOME).content.decode()
     assert "Switch to test mode" in text
     assert lines_in(text) == {}
+    by_hand = '<a class="button" href="/account/orders/new">'
+    assert by_hand in text, "for who has no developer, and begins on this page too"
     assert browser.post("/account/mode", {"to": "test"}).status_code == 302
-    assert set(lines_in(browser.get(HOME).content.decode())) == set(quick_start.LANGUAGES)
+    text = browser.get(HOME).content.decode()
+    assert set(lines_in(text)) == set(quick_start.LANGUAGES)
+    assert by_hand not in text
 
 
 def test_the_address_is_the_one_that_was_asked(browser: Client, trying: Account, settings: Any) -> None:
