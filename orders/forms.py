@@ -122,15 +122,14 @@ class OrderForm(Form):
         A line that is one of `items` keeps their product, while it is named as they are, and their attributes.
         """
         written = [line for line in self.lines if line.is_written]
-        is_good = all([self.is_valid(), *(line.is_valid() for line in written)])
+        readable = [line for line in written if line.is_valid()]
+        skus = [line.cleaned_data["product"] for line in readable]
+        catalog = {each.sku: each for each in Product.objects.filter(account=self.account, sku__in=skus)}
+        lines = list(self._lines(readable, catalog, {item.id: item for item in items}))
+        is_good = self.is_valid() and not any(line.errors for line in written)
         if not written:
             self.add_error(None, _("Enter at least one product."))
         if not (is_good and written):
-            return None
-        skus = [line.cleaned_data["product"] for line in written]
-        catalog = {each.sku: each for each in Product.objects.filter(account=self.account, sku__in=skus)}
-        lines = list(self._lines(written, catalog, {item.id: item for item in items}))
-        if any(line.errors for line in written):
             return None
         data = {name: value for name, value in self.cleaned_data.items() if value is not None and name != "id"}
         if not data.get("external_id"):

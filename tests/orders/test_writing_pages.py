@@ -83,8 +83,11 @@ def test_who_writes_a_products_name_is_told_its_sku(browser: Client, alice: Acco
 
 def test_a_sku_of_anothers_is_none(browser: Client, charlie: Account) -> None:
     ProductFactory(account=charlie, sku="ROBE-M")
-    answer = send(browser, **{"line-0-product": "ROBE-M", "line-0-unit_price": ""})
-    assert problems(answer) == ["Enter a price: none of your products has this SKU."]
+    answer = send(browser, **{"line-0-product": "ROBE-M", "line-0-unit_price": "", "customer_phone": "12"})
+    assert problems(answer) == [
+        "Enter an Algerian phone number, such as 0550 12 34 56.",
+        "Enter a price: none of your products has this SKU.",
+    ], "all at once"
 
 
 @pytest.mark.django_db(transaction=True)
