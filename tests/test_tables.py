@@ -37,6 +37,8 @@ FORMULAS = [
     "a;=1",
     "a\n=1",
     "a\t@b",
+    'a;"=1',
+    'a\n" "=1',
 ]
 
 
@@ -56,7 +58,7 @@ def read(text: str, path: Path) -> list[str]:
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_no_cell_begins_a_formula_wherever_a_spreadsheet_begins_a_cell(formula: str) -> None:
-    text = written(formula, "0550 12 34 56")
+    text = written("x", formula, "0550 12 34 56")  # behind a cell: there no quotation mark begins one elsewhere
 
     for delimiter in ",;\t":
         lines = text.splitlines() if delimiter != "," else []
@@ -78,7 +80,7 @@ def test_what_was_written_comes_back(
     assert read(written(*cells, delimiter=delimiter), tmp_path_factory.mktemp("t") / "t.csv") == cells
 
 
-@pytest.mark.parametrize("full_of", ["\t'", "\t", " ", "'", ";'", "\n' "], ids=repr)
+@pytest.mark.parametrize("full_of", ["\t'", "\t", " ", "'", ";'", "\n' ", '"'], ids=repr)
 def test_a_cell_costs_what_its_length_costs_whatever_it_is_full_of(tmp_path: Path, full_of: str) -> None:
     cell = f"x{full_of * (60_000 // len(full_of))}x"
     began = thread_time()

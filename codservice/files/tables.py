@@ -39,9 +39,10 @@ _NOT_UTF_8 = "{} is not UTF-8. Save it as “CSV UTF-8”."
 _row_of = msgspec.json.Decoder(list[str]).decode
 
 # Where some spreadsheet begins a cell; what it runs there. The wide forms are those of East Asian keyboards. What may
-# stand before it ends where the next cell would begin: nothing is looked at twice, whatever a cell is full of.
+# stand before it ends where the next cell would begin: nothing is looked at twice, whatever a cell is full of. Among it
+# are quotation marks: at a border that we have not meant a spreadsheet takes them away, closed or not.
 _BEGINS = r"(?:^|(?<=[,;\t\r\n]))"
-_BLANKS = r"[' \v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
+_BLANKS = r"['\" \v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _FORMULA = rf"(?={_BLANKS}[=+\-@＝＋－＠\t\r\n])"
 _escape = re.compile(_BEGINS + _FORMULA).sub
 _unescape = re.compile(f"{_BEGINS}'{_FORMULA}").sub
