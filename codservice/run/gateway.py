@@ -332,7 +332,9 @@ def _is_search(scope: Message) -> bool:
 
 
 def _see_to_head(scope: Message) -> None:
-    """Refuses an address or headers that are longer than anything that makes sense."""
+    """Refuses an address or headers that are longer than anything that makes sense; the method is in capitals then, as
+    Django reads it: a login by `post` is one too."""
+    scope["method"] = scope["method"].upper()
     if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_TARGET_BYTES:
         raise _Refused(414, "uri_too_long", f"The address is longer than {MAX_TARGET_BYTES >> 10} KiB.")
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
