@@ -6,6 +6,7 @@ The pieces lie in the database, where any web process writes and any worker read
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Func, IntegerField, Sum
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
@@ -13,12 +14,15 @@ from codservice import values
 from codservice.accounts.models import Account, User
 from codservice.errors import Refused
 from codservice.uploads import work
-from codservice.uploads.models import Piece, Upload
+from codservice.uploads.models import Piece, RefusedRow, Upload
 
 PIECE_BYTES = 256 << 10  # which a slow line carries in seconds; a request's body may have 1 MiB
 MAX_BYTES = 40 << 20
 MAX_NAME = 255  # the end is kept, which says what the file is
 MAX_OPEN = 3  # uploads of an account that are not over
+# Bytes of an account's refused rows, beyond which no file is taken: each may bring 256 MiB of them, in a spreadsheet of
+# some kilobytes too, and they are kept for a month.
+MAX_REFUSED = 256 << 20
 SUFFIXES = (".csv", ".txt", ".tsv", ".xlsx")  # Excel calls its “Unicode text” so, and Google its tables
 
 
@@ -42,6 +46,8 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
         raise Unacceptable(_("The file is empty."))
     if size > MAX_BYTES:
         raise Unacceptable(_("The file can have at most %(most)d MB. Send it in parts.") % {"most": MAX_BYTES >> 20})
+    if _refused_bytes(account) > MAX_REFUSED:
+        raise Unacceptable(_("Too many refused rows of earlier files are kept. Discard those that you do not need."))
     with transaction.atomic():
         Account.lock(account.pk)
         again = Upload.objects.filter(account=account, kind=kind, user_id=user.id, name=name, size=size)
@@ -51,6 +57,13 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
         return Upload.objects.create(
             id=uuid7(), account=account, kind=kind, name=name, size=size, actor=user.display_name, user_id=user.id
         )
+
+
+def _refused_bytes(account: Account) -> int:
+    """What the refused rows of the account take in the database."""
+    size = Func("cells", function="pg_column_size", output_field=IntegerField())
+    rows = RefusedRow.objects.filter(upload__in=Upload.objects.filter(account=account))
+    return rows.aggregate(bytes=Sum(size))["bytes"] or 0
 
 
 def piece_count(upload: Upload) -> int:

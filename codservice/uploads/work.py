@@ -53,14 +53,15 @@ _SENT_AGAIN = "The file was sent again: the newer one takes its place."
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
 
-# Whoever waited longest, and nobody twice. A claim for longer than there are is of a clock that has been set back.
+# Whoever waited longest, a new file since it was begun: else who sends one after the other would leave no turn to those
+# that are under way. And nobody twice. A claim for longer than there are is of a clock that has been set back.
 _CLAIM = """
 UPDATE uploads_upload SET claim = %(claim)s, claimed_until = clock_timestamp() + %(lease)s, tries = tries + 1
 WHERE id = (
     SELECT id FROM uploads_upload
     WHERE status IN ('reading', 'running') AND (
         claimed_until IS NULL OR claimed_until < clock_timestamp() OR claimed_until > clock_timestamp() + %(longest)s)
-    ORDER BY claimed_until NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+    ORDER BY coalesce(claimed_until, created_at) LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ) RETURNING id
 """
 

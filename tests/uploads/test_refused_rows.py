@@ -8,7 +8,7 @@ from django.utils.translation import override
 from python_calamine import CalamineWorkbook
 
 from codservice.accounts.models import SecurityEntry
-from codservice.uploads import wording
+from codservice.uploads import arrival, wording
 from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
 from orders.serializers import read_order
@@ -16,6 +16,8 @@ from tests.harness.sheets import Failed, read_csv, workbook
 from tests.orders.files import products_of
 from tests.uploads.files import (
     HEADER,
+    PAGE,
+    announce,
     chosen,
     csv_of,
     downloaded,
@@ -196,13 +198,17 @@ def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
     assert upload.counts == {"refused": 1}
 
 
-def test_refused_rows_can_be_discarded(browser: Client) -> None:
+def test_refused_rows_can_be_discarded(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account that keeps too much of them sends no file before it does."""
     upload = take_in(browser, send(browser, csv_of([row("A1", phone="1"), row("A2")])))
     page, discard = f"/account/uploads/{upload.id}", f"/account/uploads/{upload.id}/discard"
     assert f'href="{discard}"' in browser.get(page).content.decode()
     assert "1 row of a file was refused" in browser.get("/account/").content.decode()
     assert "Discard the refused rows?" in browser.get(discard).content.decode()
     assert RefusedRow.objects.count() == 1
+    monkeypatch.setattr(arrival, "MAX_REFUSED", 0)
+    refused = browser.post(PAGE, {"name": "a.csv", "size": 5})
+    assert (refused.status_code, refused.json()["error"][:42]) == (422, "Too many refused rows of earlier files are")
     answer = browser.post(discard, follow=True).content.decode()
     assert "The refused rows are discarded." in answer
     assert f'href="{discard}"' not in answer
@@ -210,3 +216,4 @@ def test_refused_rows_can_be_discarded(browser: Client) -> None:
     assert (RefusedRow.objects.count(), Order.objects.count()) == (0, 1)
     assert browser.post(discard, follow=True).redirect_chain == [(page, 302)]
     assert SecurityEntry.objects.filter(action="rows_discarded", target_id=upload.id).count() == 1
+    announce(browser, b"a\n1\n")
