@@ -100,7 +100,7 @@ class Command(BaseCommand):
 
     def print_json(self, data: Any) -> None:
         """Print one line, in which a terminal finds nothing to obey: JSON itself would leave some signs as they are."""
-        self.stdout.write(CONTROLS.sub(_escaped, json.dumps(data, ensure_ascii=False, default=str)))
+        self.stdout.write(printable(json.dumps(data, ensure_ascii=False, default=str)))
 
     def say(self, line: str) -> None:
         """A line for the person at the terminal, on stderr: stdout is for data.
@@ -154,8 +154,9 @@ class _Output(OutputWrapper):
             super().flush()
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def printable(text: str) -> str:
+    """A text of somebody else's for a line, in which a terminal finds nothing to obey."""
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _give_up(*streams: Any) -> None:

@@ -353,9 +353,11 @@ def test_the_sink_answers_what_it_is_told_to():
     sink = Sink("--status", "503", "--count", "1")
 
     with pytest.raises(HTTPError, match="503"):
-        post(sink.url, b"{}", secrets.make_secret())
+        post(sink.url, b"\x1b]0;title\x07", secrets.make_secret())
 
-    assert "signature not checked" in sink.lines()[0]
+    first, second = sink.lines()
+    assert "signature not checked" in first
+    assert second == r"  \u001b]0;title\u0007", "a terminal obeys nothing that a stranger sends"
 
 
 def test_a_port_that_is_taken_is_a_sentence():

@@ -55,11 +55,9 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
             verdict = {True: "signature good", False: "SIGNATURE WRONG", None: "signature not checked"}[
                 received["verified"]
             ]
-            self.stdout.write(
-                f"{received['at']:%H:%M:%S} {received['event']} {received['delivery']} attempt {received['attempt']}, "
-                f"{verdict}"
-            )
-            self.stdout.write(f"  {received['body']}")
+            said = f"{received['event']} {received['delivery']} attempt {received['attempt']}"
+            self.stdout.write(f"{received['at']:%H:%M:%S} {commands.printable(said)}, {verdict}")
+            self.stdout.write(f"  {commands.printable(received['body'])}")
         self.stdout.flush()
 
 
