@@ -60,10 +60,10 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
 
 
 def _refused_bytes(account: Account) -> int:
-    """What the refused rows of the account take in the database."""
-    size = Func("cells", function="pg_column_size", output_field=IntegerField())
+    """What the account's refused rows take in the database, with the reasons, which may be longer than the rows."""
+    cells, faults = (Func(name, function="pg_column_size", output_field=IntegerField()) for name in ("cells", "faults"))
     rows = RefusedRow.objects.filter(upload__in=Upload.objects.filter(account=account))
-    return rows.aggregate(bytes=Sum(size))["bytes"] or 0
+    return rows.aggregate(bytes=Sum(cells + faults))["bytes"] or 0
 
 
 def piece_count(upload: Upload) -> int:
