@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -92,15 +93,18 @@ def formatter(*, readable: bool) -> logging.Formatter:
     return _Formatter(_readable if readable else _json)
 
 
-class SuspiciousRequests(logging.Filter):
-    """What Django refuses as suspicious, such as a form of too many fields, is its sender's to mend: a warning of one
-    line, where Django logs an error with its traceback."""
+class ExpectedRefusals(logging.Filter):
+    """One line each for what Django logs as an error with its traceback, and nobody has to mend in the code: requests
+    that are suspicious, such as a form of too many fields, are a warning; pages that cannot be shown while the database
+    is away are many, and `api.error_answers` says why."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not record.name.startswith("django.security."):
-            return True
-        record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
-        return logging.getLogger().isEnabledFor(record.levelno)
+        if record.name.startswith("django.security."):
+            record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
+            return logging.getLogger().isEnabledFor(record.levelno)
+        if record.name == "django.request" and getattr(record, "status_code", None) == HTTPStatus.SERVICE_UNAVAILABLE:
+            record.exc_info = None
+        return True
 
 
 class _Formatter(logging.Formatter):

@@ -128,8 +128,8 @@ class ApiGate(_Middleware):
             return error_response(403, "https_required")
         try:
             key = authentication.find_key(request.META.get("HTTP_AUTHORIZATION", ""))
-        except (OperationalError, InterfaceError):
-            return unavailable()
+        except (OperationalError, InterfaceError) as error:
+            return unavailable(error)
         if key is None:
             is_open = "HTTP_AUTHORIZATION" not in request.META and _is_open(request)
             if wait := ratelimit.address_limited_for(request):

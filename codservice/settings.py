@@ -558,8 +558,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "codservice.logs.formatter", "readable": DEVELOPMENT}},
-    "filters": {"suspicious": {"()": "codservice.logs.SuspiciousRequests"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["suspicious"]}},
+    "filters": {"expected": {"()": "codservice.logs.ExpectedRefusals"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["expected"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         # Beat sends a task every few seconds; that each was sent, received and done is for who debugs it.

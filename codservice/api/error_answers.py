@@ -58,8 +58,15 @@ def error_response(status: int, code: str, headers: dict | None = None) -> HttpR
     return HttpResponse(dump_json(_error_body(code)), status=status, content_type="application/json", headers=headers)
 
 
-def unavailable() -> HttpResponse:
+def unavailable(error: BaseException) -> HttpResponse:
+    """The answer while the database is away, outside DRF's views."""
+    _note(error)
     return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", headers={"Retry-After": "1"})
+
+
+def _note(error: BaseException) -> None:
+    """Why the database is away; of the request itself Django writes a line (`logs.ExpectedRefusals`)."""
+    logger.warning("database: %s", str(error).splitlines()[0] if str(error) else type(error).__name__)
 
 
 def flatten(detail: object, path: str = "") -> Errors:
@@ -91,7 +98,7 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
             if status == HTTPStatus.UNPROCESSABLE_ENTITY:
                 errors = getattr(exc, "errors", {exc.in_the_way: [message]})
         case OperationalError() | InterfaceError():
-            logger.warning("database: %s", str(exc).splitlines()[0] if str(exc) else type(exc).__name__)
+            _note(exc)
             status, code = HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"
         case Http404() | exceptions.NotFound() | ObjectDoesNotExist():
             status, code = HTTPStatus.NOT_FOUND, "not_found"
@@ -137,9 +144,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """The answer to what a view or a middleware raised: 503 when the database is away or takes no writes, else 500."""
-    if isinstance(sys.exception(), OperationalError | InterfaceError):
+    if isinstance(error := sys.exception(), OperationalError | InterfaceError):
         if request.path.startswith("/api/"):
-            return unavailable()
+            return unavailable(error)
+        _note(error)
         page = defaults.server_error(request, template_name="503.html")
         page.status_code, page.headers["Retry-After"] = HTTPStatus.SERVICE_UNAVAILABLE, "1"
         return page

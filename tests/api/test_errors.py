@@ -292,14 +292,21 @@ def test_without_a_database_it_is_503_at_once_and_recovers_alone(api, monkeypatc
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_log_line_of_a_503_carries_the_request_id(api, monkeypatch, caplog):
+def test_of_a_503_two_lines_carry_the_request_id_and_one_of_them_says_why(alice, api, client, monkeypatch, caplog):
     caplog.handler.setFormatter(logs.formatter(readable=False))
+    client.force_login(alice.holder)
+    client.raise_request_exception = False
+    paths = {ORDERS: api, "/account/orders": client}
     connection.close()
     with monkeypatch.context() as away:
         away.setitem(connection.settings_dict, "HOST", "/nowhere")
-        api.get(ORDERS, headers={"X-Request-Id": "mine"})
-    lines = [line for line in map(json.loads, caplog.text.splitlines()) if line["logger"] == "django.request"]
-    assert [(line["event"], line["request_id"]) for line in lines] == [(f"Service Unavailable: {ORDERS}", "mine")]
+        for path, sender in paths.items():
+            assert sender.get(path, headers={"X-Request-Id": path}).status_code == 503
+    lines = [line for line in map(json.loads, caplog.text.splitlines()) if line["level"] in ("warning", "error")]
+    assert [line["request_id"] for line in lines] == [path for path in paths for _ in range(2)]
+    assert [line["event"] for line in lines[1::2]] == [f"Service Unavailable: {path}" for path in paths]
+    assert all(line["event"].startswith("database: connection") for line in lines[::2])
+    assert not any("exception" in line for line in lines)
 
 
 # --- Headers of every answer ----------------------------------------------------------------------------------------
