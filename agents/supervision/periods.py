@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -29,6 +29,7 @@ from codservice.form_fields import DayField, Form, LongSelect, Words
 MOST = 200  # periods, merchants to choose from are as many as there are
 MOST_BEFORE = 10  # of those that go before one
 LONGEST = 366  # days
+_ENTERING = 0x686F757273  # the advisory lock of whoever enters a period
 
 
 class CallingPeriodForm(Form, HoursInOrder):
@@ -73,13 +74,10 @@ def page(request: HttpRequest) -> HttpResponse:
         return redirect("admin:periods")
     form = CallingPeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
     if form.is_valid():
-        if CallingPeriod.objects.filter(**form.cleaned_data).exists():  # as by a first press of two
+        if period := _enter(form):
+            _tell(request, period)
+        else:
             messages.info(request, _("These hours are already in the list. Nothing was changed."))
-            return redirect("admin:periods")
-        with transaction.atomic():
-            period = form.save()
-            _note("+", period)
-        _tell(request, period)
         return redirect("admin:periods")
     ahead = list(_ahead().order_by("first_day", "id")[:MOST])
     return show(
@@ -94,6 +92,20 @@ def page(request: HttpRequest) -> HttpResponse:
         ],
         status=422 if form.errors else 200,
     )
+
+
+def _enter(form: CallingPeriodForm) -> CallingPeriod | None:
+    """The new period; None when it is in the list already, as by the first press of two, which may be under way still.
+
+    One at a time, therefore.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ENTERING])
+        if CallingPeriod.objects.filter(**form.cleaned_data).exists():
+            return None
+        period: CallingPeriod = form.save()
+        _note("+", period)
+    return period
 
 
 def _end(period_id: UUID | None) -> bool:

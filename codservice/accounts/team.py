@@ -190,11 +190,14 @@ def accept(link: str, *, name: str, password: str) -> User:
 
     Raises LinkOver; and AddressTaken when the address has come to sign in elsewhere meanwhile.
     """
-    email = find(link).email
+    invited = find(link)
+    email = invited.email
     user = User(username=email, email=email, first_name=name)
     user.set_password(password)  # slow, on purpose: before anything is locked
     try:
         with transaction.atomic():
+            # `invite` looks at the team, then at the invited: nobody goes over from these to those in between.
+            Account.lock(invited.account_id)
             invitation = find(link, is_locked=True)
             if _is_taken(email):
                 raise IntegrityError

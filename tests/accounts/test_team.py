@@ -27,7 +27,7 @@ from codservice.accounts.models import Account, ApiKey, Invitation, Membership, 
 from codservice.accounts.tasks import send_invitation
 from tests import factories
 from tests.factories import PASSWORD
-from tests.harness.background import PATIENCE, Background, at_once
+from tests.harness.background import PATIENCE, Background, at_once, open_transaction
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
@@ -277,6 +277,20 @@ def test_a_team_has_a_most(alice: Account, holder: Client, monkeypatch: pytest.M
     monkeypatch.setattr(team, "MOST_PEOPLE", 1)
     invite(holder)
     assert "at most 1 people and invitations" in invite(holder, "second@example.com").content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_joins_while_those_who_are_there_and_those_who_are_invited_are_counted(
+    alice: Account, holder: Client
+) -> None:
+    invite(holder)
+    joining = link()
+    with open_transaction(lambda: team.invite(alice.id, email="karim@example.com", role="reader")):
+        joined = Background(lambda: join(joining))
+        wait_for_lock()
+        assert not alice.memberships.exists()
+    assert joined.result().status_code == 302
+    assert (alice.memberships.count(), alice.invitations.count()) == (1, 1)
 
 
 def test_invitations_that_nobody_accepts_are_forgotten(alice: Account, holder: Client) -> None:

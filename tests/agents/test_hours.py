@@ -27,7 +27,9 @@ from tests.agents.public_holidays import YEARS, table
 from tests.agents.screens import DESK, next_order, take
 from tests.agents.states import waits
 from tests.factories import make_order, make_orders
+from tests.harness.background import Background, open_transaction
 from tests.harness.client import browser_of
+from tests.harness.database import wait_for_lock
 
 CLOSED = "calling hours: only call a customer who has called you."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
@@ -440,6 +442,16 @@ def test_a_season_that_is_sent_twice_is_one(alice: Account, supervisor: User) ->
             answer = browser.post("/console/periods/", form(account=account), follow=True)
         assert "These hours are already in the list. Nothing was changed." in answer.content.decode()
     assert CallingPeriod.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_season_that_is_sent_again_before_it_is_answered_is_one(supervisor: User) -> None:
+    first, second = browser_of(supervisor), browser_of(supervisor)
+    with open_transaction(lambda: first.post("/console/periods/", form())):
+        again = Background(lambda: second.post("/console/periods/", form(), follow=True))
+        wait_for_lock()
+    assert "in the list already" in again.result().content.decode()
+    assert CallingPeriod.objects.count() == 1
 
 
 def test_a_supervisor_enters_a_season_and_ends_it(alice: Account, supervisor: User) -> None:
