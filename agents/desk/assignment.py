@@ -147,7 +147,8 @@ def set_served(
     What changes stands in the security log. Who is being called stays in their hands.
     """
     with transaction.atomic():
-        row, _is_new = Assignment.objects.select_for_update().get_or_create(agent=agent)
+        User.objects.select_for_update(no_key=True).get(pk=agent.pk)  # the row itself comes and goes
+        row = of(agent)
         merchants = row.merchants if merchants is None else merchants
         languages = row.languages if languages is None else languages
         changed = set(row.merchants) ^ set(merchants)
@@ -160,7 +161,7 @@ def set_served(
         if row.merchants or row.languages:
             row.save()
         else:
-            row.delete()
+            Assignment.objects.filter(agent=agent).delete()
         if changes:
             target = f"{agent.username}: {', '.join(changes)}"
             security_log.note(Action.ASSIGNED, target=target, target_id=agent.pk)

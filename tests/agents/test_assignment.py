@@ -19,8 +19,9 @@ from orders.models import CallNote, CallState, Order
 from tests.agents.screens import take, told
 from tests.agents.states import waits
 from tests.factories import AccountFactory, AgentFactory, make_order
-from tests.harness.background import at_once
+from tests.harness.background import Background, at_once, open_transaction
 from tests.harness.client import browser_of
+from tests.harness.database import wait_for_lock
 
 DESK, PEOPLE, REVIEW = "/console/desk/", "/console/people/", "/console/review/"
 
@@ -396,6 +397,18 @@ def test_of_a_refused_choice_the_rest_stays_chosen(
     page = answer.content.decode()
     assert f'value="{alice.id}" checked' in page
     assert str(charlie.id) not in re.findall(r'name="merchants" value="([^"]+)"', page)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_press_that_comes_twice_takes_back_what_another_supervisor_is_just_setting(
+    alice: Account, agent: User
+) -> None:
+    with open_transaction(lambda: rule(agent, alice)):
+        presses = [Background(lambda: rule(agent)) for _ in range(2)]
+        wait_for_lock(sessions=2)
+    for press in presses:
+        press.result()
+    assert not Assignment.objects.exists()
 
 
 def test_a_twin_is_offered_to_nobody(alice: Account, agent: User, browser: Client) -> None:

@@ -71,11 +71,11 @@ def end_sessions(*kept: int) -> int:
     )
 
 
-def wait_for_lock() -> None:
-    """Until some session waits for a lock."""
+def wait_for_lock(sessions: int = 1) -> None:
+    """Until so many sessions wait for a lock."""
     deadline = time.monotonic() + PATIENCE
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    while not one(waiting):
+    while one(waiting) < sessions:
         assert time.monotonic() < deadline
         time.sleep(0.01)
         one("SELECT pg_stat_clear_snapshot()")
