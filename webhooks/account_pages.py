@@ -97,7 +97,7 @@ class RecoverForm(Form):
     until = DayField(
         label=gettext_lazy("To"),
         required=False,
-        help_text=gettext_lazy("This day is included. Leave it empty for until now."),
+        help_text=gettext_lazy("This day is included. Leave it empty for everything up to now."),
     )
 
     def clean(self) -> dict[str, Any]:

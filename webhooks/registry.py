@@ -64,7 +64,8 @@ def register(
     with transaction.atomic():
         Account.lock(account_id)
         if Webhook.of(account_id).count() >= MOST_WEBHOOKS:
-            raise Invalid({"url": [f"The account has {MOST_WEBHOOKS} webhooks, the maximum; delete one first."]})
+            text = f"The account has {MOST_WEBHOOKS} webhooks, which is the maximum. Delete one first."
+            raise Invalid({"url": [text]})
         if once and Webhook.of(account_id).filter(url=url, events__contains=events).exists():
             text = _(
                 "You already have a webhook to this address for these events. You can create a new secret on its page."

@@ -44,7 +44,7 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
         if order.status != Status.PENDING:
             raise AlreadyDecided(_("Nobody is called for an order that is %(status)s.") % status_in_words(order))
         if CallNote.objects.filter(order=order).count() >= MOST_CALLS:
-            raise Invalid({"outcome": [f"The order has had {MOST_CALLS} calls, which is the maximum: import another."]})
+            raise Invalid({"outcome": [f"The order has had {MOST_CALLS} calls, which is the maximum. Import another."]})
         callback_at = order.now + timedelta(hours=1) if outcome == Outcome.CALLBACK else None
         made = Call(None, outcome, callback_at=callback_at)
         live_id = order.account.live_id

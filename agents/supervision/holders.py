@@ -38,5 +38,5 @@ def _release(request: HttpRequest) -> HttpResponse:
     if claim_id is not None and claims.release(claim_id):
         messages.success(request, _("The customer is released and can go to the next agent who presses Next order."))
     else:
-        messages.info(request, _("This customer had already been released."))
+        messages.info(request, _("This customer was no longer being called."))
     return redirect("admin:claims")

@@ -57,7 +57,7 @@ def page(request: HttpRequest) -> HttpResponse:
     if not names:
         form.add_error("named", _("Enter at least one order, or choose some in the list."))
     if len(names) > MOST:
-        form.add_error("named", _("Choose at most %(most)d at once.") % {"most": MOST})
+        form.add_error("named", _("Enter at most %(most)d orders at once.") % {"most": MOST})
     if form.errors:
         return _ask(request, form)
     return _preview(request, to, names)

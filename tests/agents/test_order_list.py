@@ -327,4 +327,4 @@ def test_the_table_is_never_counted_as_a_whole(alice: Account, browser: Any, mon
     counts = [query["sql"] for query in queries if "COUNT(" in query["sql"]]
     assert counts
     assert all("LIMIT 3" in sql for sql in counts)
-    assert "The first 3 orders" in response.content.decode()
+    assert "Only the first 3 orders are shown." in response.content.decode()

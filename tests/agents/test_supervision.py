@@ -169,7 +169,7 @@ def test_everybody_sees_who_holds_whom_and_supervisors_release(
     assert "is released" in said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))[0]
     assert not Claim.objects.exists()
     again = said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))
-    assert again == ["This customer had already been released."]
+    assert again == ["This customer was no longer being called."]
     assert browser.post(CLAIMS, {"claim": "x"}, follow=True).status_code == 200
 
 
@@ -342,7 +342,7 @@ def test_what_one_press_does_not_take_is_said(
     [
         ({"to": "shipped"}, "Enter at least one order"),
         ({"to": "canceled", "named": "CMD-0"}, "errornote"),
-        ({"to": "shipped", "named": "\n".join(map(str, range(201)))}, "Choose at most 200 at once."),
+        ({"to": "shipped", "named": "\n".join(map(str, range(201)))}, "Enter at most 200 orders at once."),
         ({"to": "shipped", "named": "\0"}, "errornote"),
         ({"to": "shipped", "named": " \r\n "}, "Enter at least one order"),
     ],
