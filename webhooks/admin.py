@@ -166,9 +166,11 @@ class DeliveryAdmin(FoundById):
         if len(resent) < len(ids):
             messages.warning(
                 request,
-                _("The others were not sent: they were dropped or tried too often, their webhook is deleted "
-                "or off, or they were more than one click sends. The command resend_deliveries sends any number."),
-            )  # fmt: skip
+                _(
+                    "The others were not sent: they were dropped or tried too often, their webhook is deleted "
+                    "or off, or they were more than one click sends. The command resend_deliveries sends any number."
+                ),
+            )
 
     def deed(self, request: HttpRequest, row: Delivery) -> HttpResponse:
         if request.POST.get("action") != "resend":

@@ -51,7 +51,7 @@ def test_the_holder_hears_of_an_hour_without_an_answer_once_and_of_its_end(alice
     (sent,) = mail.outbox
     assert sent.to == [alice.holder.email]
     assert webhook.url in sent.body
-    for language in ("An hour", "une heure", "ساعة"):
+    for language in ("For an hour", "une heure", "ساعة"):
         assert language in sent.body
     let_pass(days=3)
     assert tasks.tell_of_failing() == 0

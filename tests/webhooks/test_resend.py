@@ -92,7 +92,7 @@ def test_one_that_was_dropped_with_its_webhook_off_says_how_it_is_sent(api, webh
     answer = api.post(path(delivery))
 
     assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
-    assert "recover" in answer.json()["errors"]["status"][0]
+    assert "Recover the webhook." in answer.json()["errors"]["status"][0]
     delivery.refresh_from_db()
     assert delivery.status == "dropped"
 
