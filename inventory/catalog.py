@@ -1,4 +1,4 @@
-"""Every way in which products are made and their records change: by sku, which itself never changes."""
+"""All ways to create products and change their records: by SKU, which itself never changes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from inventory import stock
 
 
 class Choice(NamedTuple):
-    """Some of an account's products, by what another room knows of them: what people call them, and their ids."""
+    """Some of an account's products, chosen by what another room knows of them: a label for people, and their ids."""
 
     label: Any
     ids: Callable[[Account], list[UUID]]
 
 
-# By the name that stands in the list's address as `only`. Apps add theirs when they are ready.
+# By their name in the list's address, as `only`. Apps add theirs when they are ready.
 CHOICES: dict[str, Choice] = {}
 
 
 @dataclass(slots=True)
 class Draft:
-    """A product as it shall be. None leaves what is there; of a new product, which has a name and a price, it means no
-    stock, active, and empty."""
+    """A product as it is to be. None leaves a field as it is. A new product must have a name and a price; for it, None
+    means no stock, active, and empty texts."""
 
     sku: str
     name: str | None = None
@@ -52,7 +52,7 @@ class Done(StrEnum):
 
 
 class Saved(NamedTuple):
-    """A product as it is now, and how it became so."""
+    """A product as it is now, and what was done to it."""
 
     id: UUID
     sku: str
@@ -61,8 +61,8 @@ class Saved(NamedTuple):
 
 
 class Exists(Refused):
-    """A product that was to be made is there already; `as_drafted` names one whose record is the same, as by a first
-    press of two."""
+    """The product already exists; `as_drafted` is its id if its record is as drafted, as after the first press of
+    two."""
 
     code = "product_exists"
 
@@ -78,7 +78,7 @@ class Changed(Refused):
 
 
 class Record(NamedTuple):
-    """What a product is, besides its sku and its stock."""
+    """A product's fields besides its SKU and stock."""
 
     name: str
     price: Decimal
@@ -88,7 +88,7 @@ class Record(NamedTuple):
 
 
 def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
-    """A new product. Raises Exists when the account has one of this sku, and changes nothing of it."""
+    """Create a product. Raises Exists, with nothing changed, if the account already has one with this SKU."""
 
     def check(known: Mapping[str, "_Known"]) -> None:
         if product := known.get(draft.sku):
@@ -98,8 +98,8 @@ def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
 
 
 def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Saved:
-    """The product of the draft's sku, whose record was `seen`. Raises Changed when it is another one by now, unless it
-    is as drafted already, as by a first press of two."""
+    """Change the product with the draft's SKU, whose record was `seen`. Raises Changed if it is a different one by
+    now, unless it already is as drafted, as after the first press of two."""
 
     def check(known: Mapping[str, "_Known"]) -> None:
         product = known.get(draft.sku)
@@ -117,20 +117,21 @@ def save(
     sets_stock: bool,
     check: Callable[[Mapping[str, "_Known"]], None] = lambda known: None,
 ) -> list[Saved]:
-    """Make the products that the account does not have yet, by sku, and change those that are not as drafted.
+    """Create the products that the account does not have yet, by SKU, and change those that are not as drafted.
 
-    What became of each draft, in their order; each has a sku of its own. Without `sets_stock` a draft's stock counts
-    only when the product is made. One transaction of seven statements at most, BEGIN and COMMIT included, however
-    many drafts there are. Stock that changes, a new product's from 0 too, gets its movement and event, and so does a
-    product that is made or whose record changes; what is unchanged writes nothing. Savings of one account wait for
-    each other, so that two cannot deadlock over products that both make. `check` looks at the products that are there,
-    by sku, once they are locked, and may refuse.
+    Returns what became of each draft, in their order; each must have a SKU of its own. Without `sets_stock`, a draft's
+    stock counts only for a new product. Changed stock, also a new product's from 0, gets a movement and an event; a
+    product that is created, or whose record changes, gets an event. What is unchanged writes nothing. `check` is called
+    with the existing products by SKU, once they are locked, and may refuse by raising.
+
+    One transaction of seven statements at most, BEGIN and COMMIT included, however many drafts there are. Concurrent
+    calls for an account wait for each other, so that two cannot deadlock over products that both create.
     """
     saved: dict[str, Saved] = {}
     waiting = {draft.sku: draft for draft in drafts}
     with transaction.atomic():
         Account.lock(account_id)
-        # Once, but for products that somebody else makes between our look and our insert: they are there then.
+        # Usually once. Again only for products that somebody else created between our look and our insert.
         while waiting:
             known = _lock(account_id, [*waiting])
             check(known)
@@ -148,9 +149,9 @@ def save(
 
 
 def lock_all(account_id: UUID) -> None:
-    """Lock all products of the account until the transaction ends: before `save` is called more than once within one.
+    """Lock all products of the account until the transaction ends, before several calls of `save` within it.
 
-    Each locks its own products by primary key; only together were they out of order.
+    Each call locks its own products by primary key, but several calls together would lock them out of order.
     """
     Account.lock(account_id)
     with connection.cursor() as cursor:
@@ -159,7 +160,7 @@ def lock_all(account_id: UUID) -> None:
 
 
 class _Known(NamedTuple):
-    """A product that is there, as it is while we hold its lock."""
+    """An existing product, as it is while we hold its lock."""
 
     id: UUID
     sku: str
@@ -167,8 +168,8 @@ class _Known(NamedTuple):
     record: Record
 
 
-# A row that was changed while we waited for its lock comes as it is now (READ COMMITTED), and ids do not change: the
-# order of the locks is the order of the ids. An array, so that any number of names is the same prepared statement.
+# A row that was changed while we waited for its lock is returned as it is now (READ COMMITTED). Ids do not change, so
+# rows are locked in the order of their ids. An array, so that any number of SKUs is the same prepared statement.
 _LOCK = f"""
 SELECT id, sku, stock_quantity, {", ".join(Record._fields)} FROM inventory_product
 WHERE account_id = %s AND sku = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE
@@ -176,18 +177,18 @@ WHERE account_id = %s AND sku = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE
 
 
 def _lock(account_id: UUID, skus: list[str]) -> dict[str, _Known]:
-    """The account's products that have one of `skus`, by it, locked until the transaction ends."""
+    """Lock the account's products with these SKUs until the transaction ends, and return them by SKU."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, [account_id, skus])
         return {sku: _Known(id_, sku, in_stock, Record(*record)) for id_, sku, in_stock, *record in cursor.fetchall()}
 
 
 _drafted = attrgetter(*Record._fields)
-_NEW = Record._make((None, None, True, "", ""))  # what a draft may leave out; name and price are given
+_NEW = Record._make((None, None, True, "", ""))  # defaults of a new product; its draft has name and price
 
 
 def _difference(draft: Draft, known: _Known | None, sets_stock: bool) -> stock.Change | None:
-    """The change that makes the product as drafted; None when it is so already."""
+    """The change that makes the product as drafted; None if it already is."""
     before = _NEW if known is None else known.record
     record = Record._make([there if new is None else new for new, there in zip(_drafted(draft), before, strict=True)])
     if known is None:

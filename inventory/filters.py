@@ -1,4 +1,4 @@
-"""The filters of lists of products, the API's and the account's own."""
+"""The filters of lists of products, in the API and on the account's pages."""
 
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter
 from codservice.form_fields import DigitsField
 from inventory.models import MAX_QUANTITY, Product
 
-MAX_PAGE = 500  # products of a page, and SKUs that are asked for at once
+MAX_PAGE = 500  # products on a page, and SKUs in one request
 
 
 class SkusField(forms.CharField):
@@ -53,7 +53,7 @@ class ProductFilter(Filters):
 
     @cached_property
     def state(self) -> tuple[int, str]:
-        """How many products pass, and the text of their `ProductQuerySet.state`."""
+        """The `ProductQuerySet.state` of the products that pass: their number, and a text."""
         return self.qs.state()
 
     def total(self) -> int:

@@ -1,10 +1,10 @@
-"""Whether the ledger agrees with the stock: each product's last movement ends at its quantity."""
+"""Checks that the ledger agrees with the stock: each product's last movement must end at its quantity."""
 
 from django.db import connection
 
 _SHOWN = 5
 
-# One snapshot, one look at an index for each product; a product that was never moved has nothing to disagree with.
+# One snapshot, and one look at an index for each product. A product without movements has nothing to disagree with.
 _WRONG = """
 SELECT p.sku, a.name, p.stock_quantity, last.new_quantity, count(*) OVER ()
 FROM inventory_product p
@@ -18,7 +18,7 @@ LIMIT %s
 
 
 def problem() -> str:
-    """What is wrong, for `check_service`, with the first few products; empty when nothing is."""
+    """What is wrong, for `check_service`, with the first few products; empty if nothing is."""
     with connection.cursor() as cursor:
         cursor.execute(_WRONG, [_SHOWN])
         rows = cursor.fetchall()

@@ -10,12 +10,12 @@ MAX_LINK, MAX_SCRIPT = 2048, 2000  # characters of a product's `image_url` and `
 
 class ProductQuerySet(models.QuerySet["Product"]):
     def state(self) -> tuple[int, str]:
-        """How many products these are, and a text that is another one after any change of any of them.
+        """The number of products, and a text that differs after any change of any of them.
 
-        PostgreSQL writes each version of a row with the number (`xmin`) of the transaction that it comes from: so two
-        changes at one time, and a change that is taken back, tell too. A counter for each account, which each change
-        of stock had to raise, would make them wait for each other; this sum costs a look at each row, about a
-        tenth of sending it, and only those that ask for the list pay for it.
+        PostgreSQL marks each version of a row with the number (`xmin`) of its transaction, so two changes at the same
+        time, or a change that is reverted, show too. A counter for each account would make all changes of stock wait
+        for each other. This sum costs a look at each row, about a tenth of sending it, and only those who request the
+        list pay for it.
         """
         version = Func(
             template="hash_record_extended(ROW(inventory_product.id, inventory_product.xmin), 0)",
@@ -26,10 +26,10 @@ class ProductQuerySet(models.QuerySet["Product"]):
 
 
 class Product(models.Model):
-    """One thing that a merchant sells. Its stock is changed by `inventory.stock` alone, its record by `catalog`.
+    """A thing that a merchant sells. Only `inventory.stock` changes its stock, and only `catalog` its record.
 
-    The sku is what the merchant's systems call it, and nothing changes it: an answer that lists all products goes on
-    where its last page ended, by sku.
+    The SKU is its name in the merchant's systems. It never changes: an answer that lists all products continues by SKU
+    where its last page ended.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -46,15 +46,15 @@ class Product(models.Model):
         max_length=MAX_SCRIPT, blank=True, default="", db_default="", help_text="What agents say of it on the phone."
     )
     created_at = models.DateTimeField(auto_now_add=True)
-    # Not indexed on purpose: it changes with every change of stock, and PostgreSQL spares such an update all indexes
-    # when none holds a changed column. `updated_from` reads the account's products by sku instead.
+    # Deliberately not indexed: it changes with every change of stock, and PostgreSQL updates no index if none has a
+    # changed column. `updated_from` reads the account's products by SKU instead.
     updated_at = models.DateTimeField(auto_now=True)
 
     objects = ProductQuerySet.as_manager()
 
     class Meta:
         constraints = [
-            # Also the index of the list, which is sorted by sku.
+            # Also the index of the list, which is sorted by SKU.
             models.UniqueConstraint(fields=["account", "sku"], name="one_product_per_sku"),
             models.CheckConstraint(condition=Q(price__gte=0), name="product_price_not_negative"),
             models.CheckConstraint(
@@ -67,9 +67,9 @@ class Product(models.Model):
 
 
 class StockMovement(models.Model):
-    """One change of one product's stock, never changed itself.
+    """A change of a product's stock, which is never changed itself.
 
-    A product's movements in the order of their ids are a chain: each starts at the number where the one before it
+    A product's movements, in the order of their ids, are a chain: each starts at the quantity at which the one before
     ended. (Ids are given out while the product's row is locked.)
     """
 
@@ -84,7 +84,7 @@ class StockMovement(models.Model):
 
     class Meta:
         indexes = [
-            # A product's chain, and its last movement, which its stock is held against.
+            # A product's chain, and its last movement, with which its stock is compared.
             models.Index(fields=["product", "id"], name="stock_movement_chain"),
         ]
 

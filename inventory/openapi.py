@@ -1,4 +1,4 @@
-"""The events about products as the OpenAPI description has them."""
+"""The deliveries about products for the OpenAPI description, each with an example."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Files of products: what their columns are called, how their rows become products and stock, and products as rows."""
+"""Files of products: their columns' headings, how rows become products and stock, and products as rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from codservice.files.intake import FAILED, NO_NUMBER, SHORTENED, Entry, Intake,
 from inventory import catalog
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
-BATCH = 1000  # products that are in memory at once, on their way out
+BATCH = 1000  # products that `rows` holds in memory at once
 
 COLUMNS = (
     Column(
@@ -50,7 +50,7 @@ COLUMNS = (
          "quantite", "qte", "quantite stock", "quantite en stock", "qte stock", "qte en stock", "stock actuel",
          "stock disponible", "stock dispo", "disponible",
          "المخزون", "الكمية", "العدد", "كمية المخزون", "الكمية المتوفرة"),
-        # What is bought or sold may be counted beside it.
+        # Another column may count what is bought or sold.
         beside=tuple(product(("stock actuel", "stock disponible", "stock dispo", "stock", "quantite stock",
                               "quantite en stock", "qte stock", "qte en stock", "مخزون"),
                              ("quantite", "qte", "quantity", "qty", "كميه", "عدد"))),
@@ -68,10 +68,10 @@ COLUMNS = (
 
 
 class ProductRows(Intake):
-    """A row is a product, made or changed by its SKU.
+    """A row is a product, which is created, or changed by its SKU.
 
-    A cell that is empty, or whose column is missing, leaves what is there: so a list of SKUs and stock is a file too. A
-    product that is new needs a name and a price. The second row of a SKU is refused: which of the two was meant?
+    An empty cell or a missing column leaves a field as it is, so a list of SKUs and stock is enough. A new product
+    needs a name and a price. The second row with a SKU is refused: which of the two was meant?
     """
 
     columns = COLUMNS
@@ -105,8 +105,8 @@ class ProductRows(Intake):
         return Taken(Counter(each.done.value for each in saved), refused)
 
     def _known(self, entries: Sequence[Entry]) -> set[str]:
-        """Of the SKUs whose rows do not say what a new product needs, those of products that are there, for good; no
-        statement when every row says it."""
+        """The SKUs of existing products among rows that lack a name or a price; no statement if no row does. (Products
+        are never deleted.)"""
         cells = [row.cells for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells if not (each.get("name") and each.get("price"))} - {""}
         found = Product.objects.filter(account_id=self.account_id, sku__in=skus)
@@ -114,7 +114,7 @@ class ProductRows(Intake):
 
 
 def sku_of(cells: Mapping[str, str]) -> str:
-    """As the catalog has it; empty when it can be none."""
+    """The SKU as the catalog has it; empty if it cannot be one."""
     try:
         return values.text(cells.get("sku", ""), max_length=64)
     except ValueError:
@@ -122,8 +122,9 @@ def sku_of(cells: Mapping[str, str]) -> str:
 
 
 def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
-    """A row of a file of products, by the API's rules; raises Invalid with all that is wrong. Empty is not given, which
-    only a product that `is_known` may do without a name or a price."""
+    """Read a row by the API's rules. Raises Invalid with all that is wrong.
+
+    Empty cells are left out; only a product that `is_known` may lack a name or a price."""
     columns: dict[str, Any] = {}
     errors: Errors = {}
     for name, read in _READ_COLUMN.items():
@@ -166,9 +167,9 @@ _READ_COLUMN: dict[str, Callable[[str], Any]] = {
 def rows(
     products: ProductQuerySet, *, around: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Iterator[list[list[Any]]]:
-    """The COLUMNS of each product, by SKU, up to BATCH of them at a time, such that `ProductRows` reads them again.
+    """The COLUMNS of each product, by SKU, in batches of up to BATCH; `ProductRows` can read them again.
 
-    Read by key and not by one cursor; `around` stands around the statement of each batch.
+    Each batch is a statement of its own, run within `around`, which goes on by key instead of a cursor.
     """
     words = {True: gettext("yes"), False: gettext("no")}
     names = [column.name for column in COLUMNS]

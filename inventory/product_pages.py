@@ -1,4 +1,4 @@
-"""The account's pages about products: find, make, change, set stock and see how it came to be."""
+"""The account's pages about products: find, create and change them, set their stock and see its movements."""
 
 from decimal import Decimal
 from itertools import chain
@@ -35,12 +35,12 @@ from inventory import catalog, product_files, stock
 from inventory.filters import ProductFilter
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
-PAGE = 25  # products, or movements, of a page
+PAGE = 25  # products, or movements, on a page
 _SEEN = signing.Signer(salt="inventory.product_pages")
 
 
 class SearchForm(Form):
-    """The list's filters, to be chosen. What is chosen is read by ProductFilter, as the API's parameters are."""
+    """The list's filters as form fields. ProductFilter reads what was chosen, as it reads the API's parameters."""
 
     q = forms.CharField(
         label=gettext_lazy("Name or SKU"),
@@ -64,7 +64,7 @@ class SearchForm(Form):
 
 
 class LinkField(Words):
-    """An address as browsers read it; nothing of ours ever loads what is there."""
+    """A web address as browsers read it; we never load it ourselves."""
 
     widget = forms.TextInput(attrs={"dir": "ltr"})
 
@@ -86,7 +86,7 @@ class StockField(forms.IntegerField):
 
 
 class ProductForm(Form):
-    """A product's record. What it was when the form was opened comes back with it, signed."""
+    """A product's record. The record at the time when the form was opened comes back with it, signed."""
 
     name = Words(label=gettext_lazy("Name"), max_length=255)
     price = AmountField(label=gettext_lazy("Price"), max_length=20, help_text=gettext_lazy("In dinars."))
@@ -118,7 +118,7 @@ class ProductForm(Form):
         return catalog.Draft(sku, stock_quantity=self.cleaned_data.get("stock_quantity"), **record)
 
     def clean_seen(self) -> catalog.Record | None:
-        """None of a form that nothing was signed for."""
+        """The record that was seen; None if its signature is missing or wrong."""
         try:
             name, price, *rest = _SEEN.unsign_object(self.cleaned_data["seen"])
         except signing.BadSignature:
@@ -143,7 +143,7 @@ class NewProductForm(ProductForm):
 
 
 class StockForm(Form):
-    """A new stock instead of the one that was seen."""
+    """A new stock, to replace the one that was seen."""
 
     quantity = StockField(label=gettext_lazy("New stock"))
     expected_quantity = StockField(widget=forms.HiddenInput)
@@ -159,7 +159,7 @@ class StockForm(Form):
 @account_page
 @require_safe
 def products(request: HttpRequest, account: Account) -> HttpResponse:
-    """The account's products by SKU; `after` is the last one of the page before."""
+    """The account's products by SKU; `after` is the last SKU of the page before."""
     form, status = SearchForm(request.GET), 200
     form.is_valid()
     given = ProductFilter.chosen(request.GET)
@@ -178,7 +178,7 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, catalog.Choice | None]:
-    """The account's products, or those of the choice that the address names, with it."""
+    """The account's products, or those of the Choice that the address names, and that choice."""
     mine, chosen = Product.objects.filter(account=account), catalog.CHOICES.get(request.GET.get("only", ""))
     return (mine.filter(IsOneOf("id", chosen.ids(account))) if chosen else mine), chosen
 
@@ -186,14 +186,14 @@ def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, cata
 @account_page
 @require_safe
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
-    """The products that the list's filters leave, all of them, as CSV or XLSX in constant memory: a file that the page
-    of uploads takes again."""
+    """All products that match the list's filters, as CSV or XLSX; uses constant memory. The file can be uploaded
+    again."""
     given, mine = ProductFilter.chosen(request.GET), _mine(request, account)[0]
     around = batch_by_batch(account.id, given)
     try:
         found = product_files.rows(ProductFilter(given, mine).read(), around=around)
         first = next(found)
-    except Refused:  # which the list says in words
+    except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-products')}?{request.GET.urlencode()}")
     header = [str(column.label) for column in product_files.COLUMNS]
     return table_answer(request, f"products.{form}", header, chain.from_iterable(chain([first], found)))
@@ -223,9 +223,10 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """What it is, to be changed; its stock, and the movements that made it.
+    """Show or change a product's record, and show its stock with its movements.
 
-    What was written on a page that is no longer true stands there still, to be copied into one that is.
+    If the record has changed since the page was opened, the form is refused but keeps what was written, to be copied
+    into a new one.
     """
     shown = get_object_or_404(Product, id=id, account=account)
     if request.method != "POST":
@@ -250,7 +251,7 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Unless it has changed since the page was opened, to another than this. By GET the product's page."""
+    """Set the stock, unless it has changed to another quantity since the page was opened. GET leads to the product."""
     shown = get_object_or_404(Product, id=id, account=account)
     if request.method != "POST":
         return redirect("account-product", id=id)

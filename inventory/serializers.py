@@ -1,4 +1,4 @@
-"""Products and their stock on the wire: entries of bulk updates come in, products and outcomes go out."""
+"""Products and their stock on the wire: entries of bulk updates in, products and outcomes out."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -22,7 +22,7 @@ MAX_UPDATES = 100  # entries of a request (docs/inventory.md)
 
 
 class Quantity(Integer):
-    """A stock. That it is missing or no number is one and the same mistake."""
+    """A stock quantity. The message is the same whether it is missing or not a number."""
 
     default_error_messages = dict.fromkeys(
         ("required", "null"), f"Must be an integer from 0 to {MAX_QUANTITY}, as a JSON number without a point."
@@ -40,7 +40,7 @@ class Quantity(Integer):
 class StockUpdate(serializers.Serializer):
     """The product that `sku`, `id` or both name shall have `quantity` in stock."""
 
-    # By what may not be: of the parts of an `anyOf` generators of clients make classes, none of which is a whole entry.
+    # Said by what is not allowed: of parts of an `anyOf`, client generators make classes that are not whole entries.
     openapi_extra = {"not": {"properties": {name: {"type": "null"} for name in ("sku", "id")}}}
     sku = Text(max_length=64, required=False, allow_null=True, help_text="Or `id`; with both, they name one product.")
     id = CanonicalUUID(required=False, allow_null=True)
@@ -52,7 +52,7 @@ class StockUpdate(serializers.Serializer):
     quantity = Quantity(help_text="The stock from now on.")
 
     def read(self, entry: object) -> Update:
-        """The entry; with its refusal when it cannot be used, so that it does not spoil the others."""
+        """Read an entry. One that cannot be used carries its refusal, so that it does not spoil the others."""
         if type(entry) is not dict:
             return Update(refusal=Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."}))
         given, wrong = _read_fields(self.fields, entry)
@@ -83,7 +83,7 @@ class ProductDraft(serializers.Serializer):
     )  # fmt: skip
 
     def read(self, entry: object) -> tuple[str | None, Draft | Refusal]:
-        """The entry's sku, if it has one, and the draft; or why it cannot be used."""
+        """The entry's SKU, if it has one, and its draft, or why it cannot be used."""
         if type(entry) is not dict:
             return None, Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."})
         given, wrong = _read_fields(self.fields, entry)
@@ -91,7 +91,7 @@ class ProductDraft(serializers.Serializer):
 
 
 def _read_fields(fields: Mapping[str, Any], entry: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values that can be used, and a sentence for each other field. Null is as good as missing."""
+    """The values that can be used, and a message for each other field. Null counts as missing."""
     given: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for name, field in fields.items():
@@ -119,24 +119,24 @@ class ProductDrafts(serializers.Serializer):
     products = Entries(child=ProductDraft(), max_length=MAX_UPDATES)
 
 
-# One instance serves all requests: it keeps no state, and DRF copies the fields of each new one.
+# One instance serves all requests: it keeps no state, and DRF would copy the fields for each new one.
 _STOCK_UPDATES = StockUpdates()
 _PRODUCT_DRAFTS = ProductDrafts()
 
 
 def read_updates(body: dict[str, Any]) -> list[Update]:
-    """The entries of a bulk update's body; one that cannot be used has its refusal.
+    """The entries of a bulk update's body; those that cannot be used carry their refusals.
 
-    Raises Invalid when there is no list of 1 to MAX_UPDATES entries.
+    Raises Invalid if there is no list of 1 to MAX_UPDATES entries.
     """
     return read_body(_STOCK_UPDATES, body)["updates"]
 
 
 def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
-    """The entries of a body of products: each a draft, or why it cannot be used. The second entry of a sku cannot,
-    whatever is wrong with the first: which of the two was meant?
+    """The entries of a body of products: each a draft, or why it cannot be used.
 
-    Raises Invalid when there is no list of 1 to MAX_UPDATES entries.
+    The second entry with a SKU is refused, even if the first is too: which of the two was meant? Raises Invalid if
+    there is no list of 1 to MAX_UPDATES entries.
     """
     read: list[Draft | Refusal] = []
     seen = set()
@@ -149,7 +149,7 @@ def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
 
 # --- Out ---------------------------------------------------------------------------------------------------------
 
-_MAX_NUMBER = 64  # characters; many readers of JSON fail over a number of thousands of digits
+_MAX_NUMBER = 64  # characters; many JSON parsers fail on a number with thousands of digits
 
 _Stock = Annotated[int, Meta(ge=0, le=MAX_QUANTITY)]
 
@@ -232,15 +232,15 @@ LISTED = ProductBody.__struct_fields__  # columns
 
 
 def product_body(row: tuple[Any, ...]) -> ProductBody:
-    """A product of the inventory, from its LISTED columns."""
+    """A product of the inventory, from a row of the LISTED columns."""
     id_, name, sku, stock_quantity, price, is_active = row
     return ProductBody(id_, name, sku, stock_quantity, str(price), is_active)
 
 
 def saved_body(entries: Sequence[Draft | Refusal], saved: Sequence[Saved], sent: list[Any]) -> ProductsSavedBody:
-    """What became of each entry of the `products` that were `sent`: `saved` are those that could be.
+    """What became of each of the `sent` entries, of which those in `saved` could be applied.
 
-    Raises Invalid when none could.
+    Raises Invalid if none could.
     """
     errors = {index: entry for index, entry in enumerate(entries) if isinstance(entry, Refusal)}
     if not saved:
@@ -252,7 +252,7 @@ def saved_body(entries: Sequence[Draft | Refusal], saved: Sequence[Saved], sent:
 
 
 def result_body(result: Result, sent: list[Any]) -> StockUpdatedBody:
-    """What became of each entry of the `updates` that were `sent`. Raises Invalid when none could be applied."""
+    """What became of each of the `sent` entries. Raises Invalid if none could be applied."""
     if not result.updated:
         raise _none_of("updates", result.errors)
     updated = [UpdatedStockBody(*product) for product in result.updated.values()]
@@ -260,7 +260,7 @@ def result_body(result: Result, sent: list[Any]) -> StockUpdatedBody:
 
 
 def _none_of(path: str, errors: Mapping[int, Refusal]) -> Invalid:
-    """Of a list at `path` of which no entry could be applied."""
+    """The refusal of a list at `path`, none of whose entries could be applied."""
     return Invalid(
         {
             f"{path}.{index}.{field}".removesuffix("."): [sentence]
@@ -271,7 +271,7 @@ def _none_of(path: str, errors: Mapping[int, Refusal]) -> Invalid:
 
 
 def _errors(body: type[Any], errors: Mapping[int, Refusal], sent: list[Any], *names: str) -> list[Any]:
-    """A body for each refused entry, with those of its `names` that were sent."""
+    """A body for each refused entry, with those fields of `names` that were sent."""
     return [
         body(index=index, **_names_in(sent[index], names), error=refusal.reason, message=_message(refusal))
         for index, refusal in errors.items()
@@ -283,8 +283,8 @@ def _names_in(entry: object, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _sendable(value: object) -> object:
-    """The value as far as every reader of JSON takes it: halves of surrogate pairs are replaced, and what is neither
-    text nor a number that a person would write is null."""
+    """The value in a form that every JSON parser accepts: lone surrogates are replaced, and anything but text and
+    numbers of reasonable length is null."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     is_number = isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite())

@@ -1,13 +1,13 @@
-"""Every way stock changes: the API's bulk update, and products that are made or imported (`catalog`).
+"""All ways to change stock: the API's bulk update, and products that are created or imported (`catalog`).
 
-Each change of a product is written by one statement: the product and, when its stock changes, its `StockMovement`.
-That of a bulk update (`set_quantities`) locks and tells too, and is its own transaction. `write` is part of its
-caller's, and the events follow in it: `inventory.updated` of stock, and `product.updated` when a product was made or
-its record changed.
-Products are locked by primary key before anything is decided, so that what is decided is still true when it is
-written, and so that two callers wait for each other instead of dying of a deadlock. The locks are FOR NO KEY UPDATE:
-the lines of an order that is being imported hold locks on their products' keys, in the lines' order, and shall not
-meet these.
+One statement writes the products and, where stock changes, their `StockMovement`s. For a bulk update
+(`set_quantities`) it also locks and publishes, and is its own transaction. `write` is part of its caller's transaction,
+in which the events follow: `inventory.updated` for stock, and `product.updated` for a product that was created or
+whose record changed.
+
+Products are locked by primary key before anything is decided, so that decisions still hold when they are written, and
+two callers wait for each other instead of deadlocking. The locks are FOR NO KEY UPDATE, so that they do not conflict
+with those of an import, whose order lines lock their products' keys in the lines' order.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from webhooks.models import Event
 
 
 class Reason(StrEnum):
-    """Why an entry of a bulk update changes nothing: its code on the wire."""
+    """Why an entry of a bulk update changes nothing, as its code on the wire."""
 
     NOT_FOUND = "not_found"
     INVALID_QUANTITY = "invalid_quantity"
@@ -42,7 +42,7 @@ class Reason(StrEnum):
 
 
 class Refusal(NamedTuple):
-    """Why an entry changes nothing; `fields` has a sentence for each of its fields that is wrong ("": all of it)."""
+    """Why an entry changes nothing; `fields` has a message for each wrong field ("" for the whole entry)."""
 
     reason: Reason
     fields: dict[str, str]
@@ -50,10 +50,10 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class Update:
-    """One entry: the product that `sku`, `id` or both name shall have `quantity`, from 0 to MAX_QUANTITY.
+    """An entry: set the stock of the product that `sku`, `id` or both name to `quantity`, from 0 to MAX_QUANTITY.
 
-    With `expected_quantity` only if that is its stock now. An entry that came with a `refusal` is not applied, but
-    when it names a product it is that product's entry: which of two contradictory ones was meant?
+    With `expected_quantity`, only if that is its stock now. An entry with a `refusal` is not applied, but still counts
+    as the first entry of a product it names: which of two contradictory entries was meant?
     """
 
     quantity: int = 0
@@ -72,7 +72,7 @@ class Updated(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of each entry, by its index: it is in exactly one of the two."""
+    """What became of each entry, by its index, which is in exactly one of the two."""
 
     updated: dict[int, Updated]
     errors: dict[int, Refusal]
@@ -81,9 +81,9 @@ class Result(NamedTuple):
 def set_quantities(account_id: UUID, updates: Sequence[Update], *, actor: Actor) -> Result:
     """Apply those of `updates` that can be applied; the others change nothing and are in the result's `errors`.
 
-    One statement, outside a larger transaction its own commit, however many updates there are and whatever is wrong
-    with them. Each that is applied, also one that sets the number that was there, writes a movement and an event,
-    dated by the database and not before its product's last change.
+    One statement, which outside a larger transaction is its own commit, however many updates there are and whatever is
+    wrong with them. Each applied update, even one that leaves the quantity the same, writes a movement and an event,
+    dated by the database and not before the product's last change.
     """
     skus = [update.sku for update in updates if update.sku is not None]
     ids = [update.id for update in updates if update.id is not None]
@@ -102,7 +102,7 @@ def set_quantities(account_id: UUID, updates: Sequence[Update], *, actor: Actor)
 
 
 def _refusal(index: int, update: Update, found: "list[_Named | None]") -> Refusal:
-    """Why an update that could be read was not applied; what its names stand for is `found`."""
+    """Why a readable update was not applied; `found` are the products that its names stand for."""
     name = "id" if update.sku is None else "sku"
     if (product := next(filter(None, found), None)) is None:
         return Refusal(Reason.NOT_FOUND, {name: f"No product of this account has this {name}."})
@@ -114,7 +114,8 @@ def _refusal(index: int, update: Update, found: "list[_Named | None]") -> Refusa
 
 
 class _Named(NamedTuple):
-    """A product that updates name: its stock until now, the first of them that names no other, what came of that."""
+    """A product that updates name: its stock before, its first entry that names no other product too, and whether that
+    was applied."""
 
     id: UUID
     sku: str
@@ -124,7 +125,7 @@ class _Named(NamedTuple):
 
 
 class StockEvent(Struct):
-    """What `inventory.updated` tells: its `data`."""
+    """The `data` of `inventory.updated`."""
 
     product_id: Id
     sku: str
@@ -132,11 +133,11 @@ class StockEvent(Struct):
     new_quantity: Annotated[int, Meta(ge=0)]
 
 
-# Products are looked up each by its index: of an account that PostgreSQL has not counted yet it expects so few that it
-# would read all of them.
-# A product that was changed while its lock was waited for comes as it is now (READ COMMITTED), in `product` as in
-# `changed`; its clock is read when all locks are held. Of the movements the statement sees only those from before it
-# waited, so that a product's last change is known by its `updated_at`.
+# Each product is looked up by an index. Otherwise, before PostgreSQL has statistics of an account, it would expect so
+# few products that it would read them all.
+# A product that was changed while we waited for its lock is seen as it is now (READ COMMITTED), in `product` and in
+# `changed`. The clock is read once all locks are held. Of movements, the statement sees only those from before it
+# waited, so a product's last change is known by its `updated_at`.
 _APPLY = f"""
 WITH sent AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(updates)s::json) AS sent(
@@ -185,7 +186,7 @@ FROM product LEFT JOIN first ON product_id = product.id
 def _apply(
     account_id: UUID, updates: Sequence[Update], skus: Sequence[str], ids: Sequence[UUID], actor: Actor
 ) -> list[_Named]:
-    """Write what can be applied; each product that `skus` or `ids` name, as it was when it was locked."""
+    """Write what can be applied. Returns each product that `skus` or `ids` name, as it was when it was locked."""
     sent = [
         {
             "entry": index,
@@ -213,9 +214,9 @@ def _apply(
 
 @dataclass(slots=True)
 class Change:
-    """A product as it shall be, to be made (`is_new`) or changed.
+    """A product as it is to be, created (`is_new`) or changed.
 
-    A stock that changes gets a movement and its event; with `is_edited` its record's event is told too.
+    If its stock changes, it gets a movement and an event; with `is_edited`, the event of its record is published too.
     """
 
     id: UUID
@@ -236,7 +237,7 @@ class Change:
 
 
 class ProductEvent(Struct):
-    """What `product.updated` tells: its `data`, the product as the inventory lists it."""
+    """The `data` of `product.updated`: the product as the inventory lists it."""
 
     id: Id
     name: str
@@ -246,9 +247,9 @@ class ProductEvent(Struct):
     is_active: bool
 
 
-# The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. `clock` is read when the locks are held,
-# so it is later than the last change unless the server's clock was set back meanwhile: hence the look at that one.
-# New products come sorted by sku: whoever else makes the same ones does it in the same order.
+# The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. `clock` is read while the locks are held,
+# and so is later than the last change, unless the server's clock was set back meanwhile: hence `greatest`.
+# New products are sorted by SKU, so that everybody who creates the same ones does it in the same order.
 _WRITE = """
 WITH change AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(changes)s::json) AS c(
@@ -282,7 +283,7 @@ SELECT at, ARRAY(SELECT sku FROM change WHERE is_new AND id NOT IN (SELECT id FR
 def write(account_id: UUID, changes: list[Change], *, actor: Actor) -> set[str]:
     """Write the changes with their movements and events, in the caller's transaction, which holds the products' locks.
 
-    Gives the SKUs of new products that somebody else has made since the locks were taken: nothing is written of them.
+    Returns the SKUs of new products that somebody else has created since, of which nothing is written.
     """
     changes.sort(key=lambda change: (change.is_new, change.sku if change.is_new else ""))
     with connection.cursor() as cursor:

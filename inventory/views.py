@@ -1,4 +1,4 @@
-"""`/api/v1/inventory`, the stock, and `/api/v1/products`, which are made and changed (docs/inventory.md)."""
+"""`/api/v1/inventory` for the stock, and `/api/v1/products` to create and change products (docs/inventory.md)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ from inventory.filters import MAX_PAGE, ProductFilter
 from inventory.models import Product
 from inventory.serializers import ListedProductBody, ProductDetailBody
 
-STREAMED = 1000  # products a statement, when all are sent
+STREAMED = 1000  # products per statement when all are sent
 _SKU = serializers.LISTED.index("sku")
 
 
@@ -53,7 +53,7 @@ class InventoryViewSet(_Products):
             return self._listed(request, products)
 
     def _listed(self, request: Request, products: QuerySet[Product]) -> HttpResponseBase:
-        if self.paginator.is_by_cursor:  # whose cost is the page's alone: nothing is counted or summed up
+        if self.paginator.is_by_cursor:  # costs only the page: nothing is counted or summed up
             return answer_unless_known(request, self._page(products))
         _, state = self.filterset.state
         if not {"page", "per_page"} & request.query_params.keys():
@@ -123,10 +123,10 @@ class ProductViewSet(_Products):
 def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
     """All products, in constant memory however many they are.
 
-    Many are read while they are sent, a page after the other by sku, each by a statement of its own: no transaction
-    and no server-side cursor waits for a slow client, and any pool of connections may stand between. A product that
-    is there all the while is sent exactly once, as it is when its page is read. When the database fails on the way
-    the answer breaks off inside the list, which no client can take for a complete one.
+    Many products are read while they are sent, page by page by SKU, each page by a statement of its own: no transaction
+    or server-side cursor waits for a slow client, and any connection pool may be used. A product that exists all the
+    while is sent exactly once, as it is when its page is read. If the database fails on the way, the answer breaks off
+    inside the list, so that no client can take it for a complete one.
     """
     first = _rows(products)
     if len(first) < STREAMED:
@@ -138,7 +138,7 @@ def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
 
 
 def _pieces(products: QuerySet[Product], piece: bytes, last_sku: str) -> Iterator[bytes]:
-    """`piece`, and what comes after it. While a client reads, of a page its bytes are held, and no rows."""
+    """`piece`, and all pages after it. While a client reads, only a page's bytes are held, not its rows."""
     is_last = False
     while not is_last:
         yield piece

@@ -1,4 +1,4 @@
-"""The account's pages about orders, at /account/orders: find, read, cancel. Agents have the console for theirs."""
+"""The account's pages about orders, at /account/orders: find, read and cancel them. Agents work in the console."""
 
 import json
 from collections import defaultdict
@@ -41,7 +41,7 @@ from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
 from webhooks.models import Delivery, Event
 
-AT_ONCE = 100  # calls and changed fields of an order on its page; its own systems may note or change any number
+AT_ONCE = 100  # calls, and changed fields, that an order's page shows at once; there may be many more
 NO_ORDER = Gone(
     gettext_lazy("There is no such order in your account."),
     "account-orders",
@@ -51,7 +51,7 @@ NO_ORDER = Gone(
 
 
 class SearchForm(Form):
-    """The list's filters, to be chosen. What is chosen is read by OrderFilter, as the API's parameters are."""
+    """The list's filters as form fields. OrderFilter reads what was chosen, as it reads the API's parameters."""
 
     q = forms.CharField(
         label=gettext_lazy("Name, address, order number"),
@@ -100,7 +100,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page
 @require_safe
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
-    """The orders that the list's filters leave, all of them, oldest first, as CSV or XLSX in constant memory."""
+    """All orders that match the list's filters, oldest first, as CSV or XLSX; uses constant memory."""
     given = OrderFilter.chosen(request.GET)
     around = batch_by_batch(account.id, given)
     try:
@@ -109,15 +109,15 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
             chosen = OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True)
         found = batches(chosen, shown=True, around=around)
         first = next(found)
-    except Refused:  # which the list says in words
+    except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
-    language = get_language() or "en"  # that of the page, and not of whoever sends the rest of a long file
+    language = get_language() or "en"  # the page's; another language may be active while a long file is streamed
     rows = chain.from_iterable(in_words(batch, language) for batch in chain([first], found))
     return table_answer(request, f"orders.{form}", [str(label) for label in COLUMNS.values()], rows)
 
 
 def _tabs(account: Account, chosen: str) -> list[dict[str, Any]]:
-    """All orders and those of each status, with how many there are."""
+    """The tabs above the list, one for all orders and one for each status, with their counts."""
     found = counts.by_status(account=account)
     tabs = [{"status": "", "label": _("All"), "count": sum(found.values())}]
     tabs += [{"status": status.value, "label": status.label, "count": found.get(status, 0)} for status in Status]
@@ -129,7 +129,7 @@ def _tabs(account: Account, chosen: str) -> list[dict[str, Any]]:
 
 @dataclass
 class Entry:
-    """Something that happened to an order: a `change` of its status, a `call`, or `edits` made in one go."""
+    """Something that happened to an order: a `change` of its status, a `call`, or `edits` made at one time."""
 
     at: datetime
     change: StatusChange | None = None
@@ -139,11 +139,12 @@ class Entry:
 
 
 def timeline(order: Order, *, skip: int = 0) -> tuple[list[Entry], str]:
-    """What happened to the order, newest first; four statements, however much it is. Of calls and of changed fields as
-    many as AT_ONCE behind the first `skip`; and the `skip` for those behind them, empty where there are none.
+    """What happened to the order, newest first, and the `skip` that shows older entries, empty if there are none.
+
+    Lists all moves, and up to AT_ONCE each of calls and changed fields after the first `skip`. Always four statements.
     """
     some = slice(skip, skip + AT_ONCE + 1)
-    changes = list(order.status_changes.order_by("-at", "-id"))  # two may have one time: shipped and delivered at once
+    changes = list(order.status_changes.order_by("-at", "-id"))  # shipped and delivered may have the same time
     told = _deliveries(order, [change.at for change in changes])
     entries = [
         Entry(change.at, change=change, deliveries=told[change.at, _TOLD[Status(change.to_status)]])
@@ -162,11 +163,11 @@ _TOLD = {Status.PENDING: Event.Kind.ORDER_CREATED} | {move.to: move.event for mo
 
 
 def _deliveries(order: Order, times: list[datetime]) -> dict[tuple[datetime, str], list[Delivery]]:
-    """The deliveries that tell of the order's moves, by the moves' times and kinds.
+    """The deliveries of events about the order's moves, by time and kind of the move.
 
-    An event has the time of its move, to the microsecond, and the log's index finds a webhook's deliveries of that
-    time. Orders of one file or batch have moved in that very microsecond, by the hundred: the body says whose it is,
-    and those that do not name the order stay in the database.
+    An event has the time of its move to the microsecond, and the log's index finds a webhook's deliveries by time.
+    Hundreds of orders of one file or batch may share that microsecond, so the database also filters by the order's id
+    in the body.
     """
     found: dict[tuple[datetime, str], list[Delivery]] = defaultdict(list)
     deliveries = Delivery.objects.filter(
@@ -200,8 +201,10 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST the deed, unless the order is no longer the one that was seen: then the question
-    again, of the order as it is, with the reason that was written."""
+    """Ask for confirmation on GET and cancel on POST.
+
+    If the order has changed since it was shown, ask again about the order as it is now, keeping the written reason.
+    """
     shown = get_object_or_404(Order, id=id, account=account)
     if request.method != "POST":
         return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
@@ -231,7 +234,7 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 def note_order(action: Action, account: Account, id: UUID) -> None:
-    """In the security log, by the id alone: names and numbers of customers are forgotten, and it is not."""
+    """Note an action in the security log by the order's id alone: customers are erased, the log is not."""
     security_log.note(action, target=str(id), target_id=id, account_id=account.id)
 
 

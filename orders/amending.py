@@ -1,4 +1,4 @@
-"""What a merchant changes in a pending order (docs/orders.md): the body of a PATCH, by the rules of an import."""
+"""A merchant's change of a pending order (docs/orders.md): a PATCH's body, read by the rules of an import."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from orders import editing, importing, serializers
 from orders.models import Order
 from orders.serializers import Row
 
-_READ_HERE = ("customer_wilaya", "customer_commune", "items")  # all else is written as it was read
+_READ_HERE = ("customer_wilaya", "customer_commune", "items")  # all other fields are written as they were read
 
 
 def amend(
@@ -21,11 +21,11 @@ def amend(
     actor: Actor,
     check: Callable[[Order], None] = lambda order: None,
 ) -> Order:
-    """Change what `body` names in a pending order of the account; what it does not name stays as it is.
+    """Change the fields that `body` names in a pending order of the account; all others stay, the total too.
 
-    A wilaya and a commune are read together: one that is not sent is the order's own. The total stays unless it is
-    sent. `check` is asked of the order as it is locked, and refuses by raising. Raises Order.DoesNotExist, what `check`
-    raises, editing.NotEditable, and Invalid with all that is wrong with the body, in this order.
+    Wilaya and commune are read together; the order's own stands in for one that is not sent. `check` is called with
+    the locked order, and refuses by raising. Raises, in this order: Order.DoesNotExist, what `check` raises,
+    editing.NotEditable, and Invalid with all problems of the body.
     """
     values, errors = serializers.read_changes(body)
     return editing.edit(
@@ -34,7 +34,7 @@ def amend(
 
 
 def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
-    # A second phone that is None shall go; a field of an Edit that is None stays.
+    # None removes a second phone here, but leaves a field of an Edit unchanged.
     read = {name: "" if value is None else value for name, value in values.items() if name not in _READ_HERE}
     edit = editing.Edit(**{"total_amount": order.total_amount, **read})
     errors = _place(edit, order, values, errors) | errors
@@ -49,7 +49,10 @@ def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
 
 
 def _place(edit: editing.Edit, order: Order, values: Row, errors: Errors) -> Errors:
-    """Set where the order goes, with the texts that were sent; a place that is the same in other words is no change."""
+    """Set the edit's wilaya and commune, and return what is wrong with them.
+
+    The same place in other words is no change.
+    """
     sent = {name: values[name] for name in ("customer_wilaya", "customer_commune") if name in values}
     if not sent or "customer_wilaya" in errors:
         return {}

@@ -1,26 +1,26 @@
-"""Overwriting an order's customer: the one statement for it, whoever asks: `orders.retention` of orders that ended long
-ago, `orders.customer_data` when the customer does.
+"""The one statement that overwrites an order's customer.
 
-Overwritten are name, phones, address, the wilaya and commune as they were sent, the merchant's notes, the texts of
-calls, reasons and edits, and what else the shop wrote and may name the customer: its own number of the order, the
-lines' attributes ("engraved: Nadia") and their names, where those are not the catalog's. What figures are made of
-stays: codes of wilaya and commune, amounts, products and quantities, statuses, outcomes of calls, times, who worked
-on it.
+`orders.retention` runs it for orders that ended long ago, `orders.customer_data` when a customer asks for it.
+
+It overwrites name, phones, address, the wilaya and commune as they were sent, the merchant's notes, and the texts of
+calls, reasons and edits. It also overwrites other texts of the shop that may name the customer: the external id, the
+lines' attributes ("engraved: Nadia"), and their names where these are not the catalog's. What figures are made of
+stays: codes of wilaya and commune, amounts, products, quantities, statuses, outcomes of calls, times and actors.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 NOBODY = "—"  # in place of the name, so that a list still shows something
-# In place of what events tell of a customer.
+# Replaces what events tell of a customer.
 TOLD: Mapping[str, Any] = {"customer_name": NOBODY, "customer_phone": "", "external_id": None}
 
-# What else knows customers by their numbers: name → forget this one, when they are erased. `orders.customer_data` asks
-# it behind the orders, also where there were none, outside of any transaction, and again for the account's twin. Rooms
-# that orders do not know add theirs when they are ready.
+# Other data that is kept by customers' numbers: name → a function that forgets a number. When a customer is erased,
+# `orders.customer_data` calls them after the orders (even if there were none), outside of any transaction, and once
+# more for the account's twin. Rooms that `orders` may not import add theirs when their app is ready.
 COPIES: dict[str, Callable[[str], None]] = {}
 
-# `updated_at` stays: clients that ask what has changed need not read all old orders again.
+# `updated_at` stays, so that clients that ask for changes need not read all old orders again.
 _OVERWRITE = """
 WITH old AS ({orders}), notes AS (
     UPDATE orders_callnote SET note = '' WHERE order_id = ANY(ARRAY(SELECT id FROM old)) AND note <> ''
@@ -43,7 +43,7 @@ WHERE id = ANY(ARRAY(SELECT id FROM old))
 
 
 def statement(orders: str) -> str:
-    """The statement for the orders that `orders` selects by `id` and locks; NOBODY is its parameter `nobody`.
+    """The statement for the orders whose `id` the query `orders` selects and locks; pass NOBODY as `nobody`.
 
     An order is anonymised with all that belongs to it, or not at all.
     """

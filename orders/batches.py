@@ -1,4 +1,4 @@
-"""Batches of orders (docs/orders.md): many imports by one request, each with its own answer."""
+"""Batches of orders (docs/orders.md): many imports in one request, each with its own outcome."""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -48,9 +48,9 @@ class OrderBatchRefusedBody(Error):
 
 
 def import_batch(account_id: UUID, body: dict[str, Any], *, actor: Actor) -> OrderBatchBody | OrderBatchRefusedBody:
-    """Import what can be imported of a batch; refused is one of which nothing can. Raises Invalid when it is none.
+    """Import what can be imported of a batch; the batch is refused if nothing can.
 
-    As many statements as a single import costs.
+    Raises Invalid if the body is no batch. Costs as many statements as a single import.
     """
     sent = serializers.read_batch(body)
     answer = OrderBatchBody([], [])

@@ -1,6 +1,6 @@
-"""Orders as they go out (docs/orders.md). Each body is one class, from which its bytes and its description come.
+"""Orders as they go out (docs/orders.md). One class for each body gives both its bytes and its API description.
 
-A body is filled from an order's row by the names of its fields, so that a field stands in its class alone.
+A body is filled from an order's row by the names of its fields, so that each field is defined only in its class.
 """
 
 from collections.abc import Mapping
@@ -130,7 +130,7 @@ class OrderListBody(Struct):
     meta: ListMeta
 
 
-# Where a row has what a body says of the customer.
+# The customer's fields in a body, and the row's columns they come from.
 _CUSTOMER = {
     "name": "customer_name",
     "phone": "customer_phone",
@@ -139,7 +139,7 @@ _CUSTOMER = {
     "wilaya": "wilaya_code",
     "commune": "commune_code",
 }
-# The columns of a listed order, and those that it may be sorted by.
+# The columns that a listed order needs, or may be sorted by.
 LISTED = [
     "updated_at",
     *(name for name in ListedOrderBody.__struct_fields__ if name != "customer"),
@@ -151,12 +151,12 @@ _imported, _detail, _listed = converter(OrderBody), converter(OrderDetailBody), 
 
 
 def imported(row: Mapping[str, Any]) -> OrderBody:
-    """The answer to an import, from the row that was written, with its lines as `items`."""
+    """The answer to an import, from the row that was written and its `items`."""
     return _imported({**row, "customer": _customer(row)})
 
 
 def detail(row: Mapping[str, Any]) -> OrderDetailBody:
-    """An order with all that belongs to it: a row of `reading.with_detail(…).values()`, or of `reading.read`."""
+    """An order with all that belongs to it, from a row of `reading.with_detail(…).values()` or `reading.read`."""
     commune = row["commune_code"]
     names = {
         "wilaya_name": regions.wilaya(row["wilaya_code"]).name,
@@ -177,7 +177,7 @@ def detail(row: Mapping[str, Any]) -> OrderDetailBody:
 
 
 def listed(row: Mapping[str, Any]) -> ListedOrderBody:
-    """An order of the list, from its columns LISTED."""
+    """An order of the list, from a row with the columns LISTED."""
     return _listed({**row, "customer": _customer(row)})
 
 

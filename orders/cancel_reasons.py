@@ -1,4 +1,4 @@
-"""Why orders are canceled: the reasons that the call center has buttons for, and how any reason is shown to people."""
+"""Why orders are canceled: the reasons that have buttons in the call center, and how any reason is shown."""
 
 from django.db import models
 from django.utils.translation import gettext as _
@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy
 
 
 class CancelReason(models.TextChoices):
-    """Why an order is canceled. The value is what is kept, and what the merchant's systems read."""
+    """Why an order is canceled. The value is what is stored, and what the merchant's systems read."""
 
     REFUSED = "Customer refused", gettext_lazy("Customer refused")
     UNREACHABLE = "Customer unreachable", gettext_lazy("Customer unreachable")
@@ -17,14 +17,14 @@ class CancelReason(models.TextChoices):
     OTHER = "Other", gettext_lazy("Other: say what")
 
     def kept_as(self, details: str) -> str:
-        """The reason as it is kept: details after it, or for OTHER alone."""
+        """The reason as it is stored, with the details after it; for OTHER, the details alone."""
         if self == CancelReason.OTHER:
             return details
         return f"{self.value}: {details}" if details else self.value
 
 
 def counted_as(reason: str) -> str:
-    """SQL of what a reason is counted as: up to its colon, behind which are details. `reason` is SQL too."""
+    """SQL for what a reason is counted as: its text before the colon, which details follow. `reason` is SQL too."""
     return f"btrim(split_part({reason}, ':', 1))"
 
 
@@ -32,7 +32,7 @@ _WORDED = {reason.value: reason.label for reason in CancelReason if reason != Ca
 
 
 def in_words(kept: str) -> str:
-    """The reason as the reader's language has it; what a merchant or an agent wrote stays as it was written."""
+    """The reason in the reader's language; what a merchant or an agent wrote stays as it is."""
     reason, _colon, details = kept.partition(":")
     if reason not in _WORDED:
         return kept

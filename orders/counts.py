@@ -1,5 +1,4 @@
-"""How many orders accounts have, by sums of `OrderCount` and no count of orders; whether that is so, and setting it
-right where it is not."""
+"""How many orders accounts have, as sums of `OrderCount` instead of counting rows; checks and repairs these sums."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +9,9 @@ from django.db.models import Sum
 
 from orders.models import OrderCount
 
-_RECOUNTING = 0x636E7473  # the advisory lock of whoever recounts
+_RECOUNTING = 0x636E7473  # the advisory lock held while recounting
 
-# By one snapshot: the triggers write the counts in the transactions that write the orders.
+# One statement, and so one snapshot: triggers write the counts in the transactions that write the orders.
 _WRONG = """
 SELECT account_id, status, COALESCE(there.n, 0) - COALESCE(counted.n, 0) AS missing
 FROM (SELECT account_id, status, sum(delta) AS n FROM orders_ordercount GROUP BY account_id, status) AS counted
@@ -23,12 +22,12 @@ WHERE COALESCE(there.n, 0) <> COALESCE(counted.n, 0)
 
 
 def by_status(**whose: Any) -> dict[str, int]:
-    """How many orders there are in each status that any has, of the accounts that these conditions name."""
+    """How many orders there are in each status, over the counts that match these conditions."""
     return dict(OrderCount.objects.filter(**whose).values_list("status").annotate(Sum("delta")))
 
 
 def total(account_id: UUID, statuses: Sequence[str]) -> int:
-    """How many orders of the account have one of the statuses."""
+    """How many of the account's orders have one of the statuses."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT coalesce(sum(delta), 0)::bigint FROM orders_ordercount WHERE account_id = %s AND status = ANY(%s)",
@@ -37,7 +36,8 @@ def total(account_id: UUID, statuses: Sequence[str]) -> int:
         return cursor.fetchone()[0]
 
 
-# One statement: whoever sums meanwhile sees all of the old rows or the one new. What another fold holds is skipped.
+# One statement, so that a concurrent sum sees either all the old rows or the new one. Rows that another fold has
+# locked are skipped.
 _FOLD = """
 WITH folded AS (
     DELETE FROM orders_ordercount WHERE id IN (
@@ -50,7 +50,7 @@ SELECT account_id, status, sum(delta) FROM folded GROUP BY account_id, status HA
 
 
 def fold(at_least: int) -> int:
-    """Fold the deltas of each account that has gathered `at_least` of them; how many accounts it were."""
+    """Fold the deltas of each account that has at least `at_least` of them. Returns how many accounts have."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT account_id FROM orders_ordercount GROUP BY account_id HAVING count(*) >= %s", [at_least])
         accounts = cursor.fetchall()
@@ -60,7 +60,7 @@ def fold(at_least: int) -> int:
 
 
 def problem() -> str:
-    """What is wrong with the counts, for `check_service`; empty when nothing is."""
+    """What is wrong with the counts, for `check_service`; empty if nothing is."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(DISTINCT account_id) FROM ({_WRONG}) AS wrong")  # noqa: S608  (our own text)
         count = cursor.fetchone()[0]
@@ -70,9 +70,9 @@ def problem() -> str:
 
 
 def recount() -> int:
-    """Add to each count what it lacks; how many were wrong. Beside whatever is being imported: deltas add up.
+    """Correct the counts, and return how many were wrong. Imports may go on meanwhile, since deltas add up.
 
-    One at a time: what another has added and not committed would be added once more.
+    Only one recount runs at a time: a second would add once more what the first has not committed yet.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_RECOUNTING])

@@ -1,4 +1,4 @@
-"""Couriers' files: what their columns and statuses are called, and how their rows say where orders are."""
+"""Couriers' files: what their columns and statuses are called, and how a row is read as a shipment."""
 
 import unicodedata
 from collections import Counter
@@ -34,10 +34,10 @@ COLUMNS = (
         vague=("motif", "raison", "cause"),
     ),
 )  # fmt: skip
-# What couriers in Algeria write, in any case and accents, by the status that an order then has at least: what it is
-# called by Yalidine, EcoTrack, Procolis, ZR Express, Noest and Maystro, whose systems most of them use, and by people.
-# A parcel after a failed try, or on its way back, is shipped. One that the courier may not have yet leaves the order as
-# it is, if it is confirmed, and one that the courier has cancelled, if the order is.
+# What couriers in Algeria write, whatever the case and accents, by the status that the order then has at least. These
+# are the words of Yalidine, EcoTrack, Procolis, ZR Express, Noest and Maystro, whose systems most couriers use, and of
+# people. A parcel after a failed attempt, or on its way back, is shipped. If the courier may not have the parcel yet,
+# a confirmed order stays as it is; if the courier has canceled it, a canceled order does.
 WORDS = {
     Status.CONFIRMED: (
         "pas encore expédié", "à vérifier", "prêt à expédier", "prête à expédier", "en traitement - prêt à expédié",
@@ -87,14 +87,14 @@ WORDS = {
         "SD - annuler par le client", "SD - annuler 3x", "ملغى", "ملغاة", "تم الإلغاء",
     ),
 }  # fmt: skip
-# What they write of a parcel that somebody must look into: nobody knows by it where the order is.
+# What they write about a parcel that somebody must look into: it does not tell where the order is.
 UNDECIDED = (
     "bloqué", "colis bloqué", "abandonné", "colis abandonné", "échange", "échange échoué", "perdu", "colis perdu",
     "disparu", "cassé", "endommagé", "non reçu", "rupture de stock", "en rupture de stock", "demande de suppression",
 )  # fmt: skip
 _ARTICLES = {"le", "la", "les", "l"}
 _DOUBTS = "?؟¿"
-_ADORN = "✅✓✔☑√📦📮🚚🚛🛵🏍🏠🏡🏢🏬🏪💰💵💸🎉👍👌🟢"  # a word that says what it says
+_ADORN = "✅✓✔☑√📦📮🚚🚛🛵🏍🏠🏡🏢🏬🏪💰💵💸🎉👍👌🟢"  # these leave a word's meaning as it is
 _NO_STATUS = "Must be shipped, delivered or returned, or a courier's word for it, such as expédié, livré or retourné."
 _UNDECIDED = (
     "The courier does not say where it is. Ask them, and enter what became of it, such as expédié, livré or retourné."
@@ -110,9 +110,10 @@ _WITHOUT_ACCOUNT = {
 
 
 class ShipmentRows(Intake):
-    """A row is an order, and where a courier says that it is; without an account one of any.
+    """Rows that say where a courier has an order; without an account, orders of any account.
 
-    The order is named by its id, and within an account by the shop's number, which couriers' files call `order_id` too.
+    A row names the order by its id or, within an account, by the shop's own number, which couriers' files may call
+    `order_id` too.
     """
 
     columns = COLUMNS
@@ -146,7 +147,7 @@ class ShipmentRows(Intake):
 
 
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
-    """The row as a shipment; a shop's number names an order only within an account. Raises Invalid."""
+    """Read a row as a shipment; the shop's own number names an order only within an account. Raises Invalid."""
     errors: Errors = {}
     named_by, external_id, reason = _named_by(cells), None, ""
     if failed := [name for name in (named_by, "status", "reason") if has_failed(cells.get(name, ""))]:
@@ -177,21 +178,21 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
 
 
 def _plain(word: str) -> str:
-    """In any case and accents, without articles but with `à` and `de`: what is `à livré` is still to be delivered."""
+    """`word` without case, accents and articles. It keeps `à` and `de`: `à livré` is still to be delivered."""
     return " ".join(each for each in words(word) if each not in _ARTICLES)
 
 
 def _is_doubted(word: str) -> bool:
-    """Whether a sign such as `?`, `❌` or `🚫` beside it says that a word may not say what it says.
+    """Whether a sign such as `?`, `❌` or `🚫` beside a word casts doubt on it.
 
-    So may any that is not known to adorn it alone: `⏳ Livré` is not delivered yet.
+    Any sign does that is not known as mere adornment: `⏳ Livré` is not delivered yet.
     """
     signs = unicodedata.normalize("NFKD", word)
     return any(sign in _DOUBTS or (unicodedata.category(sign)[0] == "S" and sign not in _ADORN) for sign in signs)
 
 
 def _named_by(cells: Mapping[str, str]) -> str:
-    """The column that says which order it is."""
+    """The column that names the order."""
     return "order_id" if cells.get("order_id") or not cells.get("external_id") else "external_id"
 
 

@@ -1,7 +1,7 @@
-"""One customer's data, by phone number: found, given out, and erased when the customer asks for it (law 18-07).
+"""One customer's data, by phone number: found, exported, and erased when the customer asks for it (law 18-07).
 
-A customer is a number, as the first phone of an order or the second. What is asked of a live account is asked of its
-twin too: somebody may have tried the API with a true customer's order.
+A customer is a phone number, the first or the second of an order. A live account's twin is always included: somebody
+may have tried the API with a real customer's order.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,15 +32,15 @@ from orders.order_files.columns import WHOSE
 from orders.reading import with_detail
 from webhooks import personal
 
-BATCH = 200  # orders that a transaction erases
-REFUSED = 50  # refused rows likewise, of which one may have a megabyte
+BATCH = 200  # orders that one transaction erases
+REFUSED = 50  # refused rows that are read at a time; one may have a megabyte
 _PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
 
 
 class StillOpen(Refused):
-    """Some of the customer's orders have not ended: without name, phone and address nobody can deliver them."""
+    """Some of the customer's orders have not ended; nobody could deliver them without name, phone and address."""
 
     code = "orders_still_open"
 
@@ -55,7 +55,7 @@ class StillOpen(Refused):
 
 
 class FileUnderWay(Refused):
-    """A file of orders is not taken in whole yet: the customer may stand in its rest, and would be back with it."""
+    """A file of orders is still being taken in; its remaining rows may bring the customer back."""
 
     code = "file_under_way"
 
@@ -67,34 +67,34 @@ class FileUnderWay(Refused):
 
 
 class Erased(NamedTuple):
-    """How many orders of the account, and how many of its twin."""
+    """A number of orders of the account, and of its twin."""
 
     orders: int
     test_orders: int
 
 
 def _with_twin(account: Account) -> list[Account]:
-    """The account and, of a live one, its twin."""
+    """The account, and its twin if it has one."""
     return [account, *Account.objects.filter(live=account)]
 
 
 def of_customer(account: Account, phone: str) -> QuerySet[Order]:
-    """The account's orders of this number (E.164), and its twin's; oldest first."""
+    """The orders of this number (E.164) in the account and its twin, oldest first."""
     return Order.objects.filter(has_phone(phone), account__in=_with_twin(account)).order_by("id")
 
 
 def still_open(orders: QuerySet[Order]) -> QuerySet[Order]:
-    """Those that keep a customer from being erased. Test orders never do."""
+    """The orders that keep a customer from being erased. Test orders never do."""
     return orders.exclude(status__in=ENDED).exclude(call_state=CallState.TEST)
 
 
-# --- Given out -------------------------------------------------------------------------------------------------------
+# --- Export ----------------------------------------------------------------------------------------------------------
 
 
 def export(account: Account, phone: str) -> Iterator[bytes]:
     """A JSON object, in pieces: the number, and each order with all that belongs to it, as the API shows it.
 
-    They are read one by one: one may have ten megabytes.
+    Orders are read one by one, because one may have ten megabytes.
     """
     asked = {"phone": phone, "exported_at": datetime.now(UTC)}
     yield dump_json(asked)[:-1] + b',"orders":['
@@ -108,7 +108,7 @@ def export(account: Account, phone: str) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
-# --- Erased ----------------------------------------------------------------------------------------------------------
+# --- Erasure ---------------------------------------------------------------------------------------------------------
 
 
 def to_erase(account: Account, phone: str) -> Erased:
@@ -124,14 +124,15 @@ def to_erase(account: Account, phone: str) -> Erased:
 
 
 def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
-    """Overwrite the customer wherever the account, or its twin, knows them; with a record that it was done.
+    """Overwrite the customer wherever the account, or its twin, knows them, and record that it was done.
 
-    In their orders, with history, calls and edits (`orders.anonymising`); in events, the feed and the log of
-    deliveries; in answers that are kept for an Idempotency-Key; in refused rows of files; in what
-    `anonymising.COPIES` names. Orders that had the number once and have another now lose it where it is kept, with
-    what was changed in them until then. Raises FileUnderWay, and StillOpen, with nothing erased unless such an order
-    came meanwhile; a file that is sent from now on is the merchant's new word. Each BATCH of orders is one transaction,
-    and so is each other step: whoever was interrupted asks again.
+    That is in their orders, with history, calls and edits (`orders.anonymising`); in events, the feed and the log of
+    deliveries; in answers kept for an Idempotency-Key; in refused rows of files; and in what `anonymising.COPIES`
+    names. Orders that once had the number and now have another lose it where it is kept, and the edits made until then.
+
+    Raises FileUnderWay or StillOpen with nothing erased, unless such an order came meanwhile. A file sent from now on
+    may bring the customer back: it is the merchant's new word. Each BATCH of orders is one transaction, and so is each
+    other step; after an interruption, call it again.
     """
     to_erase(account, phone)
     counts = [_erase(each, phone, actor=actor) for each in _with_twin(account)]
@@ -139,11 +140,11 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
 
 
 def _erase(account: Account, phone: str, *, actor: Actor) -> int:
-    """Of this account alone. How many orders."""
+    """Erase the customer in this account alone. Returns in how many orders."""
     record, count = uuid7(), 0
 
     def note() -> None:
-        """That it was done: once, in the transactions of what was."""
+        """Record the erasure, or update its count, in the transaction of what was erased; log it once."""
         _made, is_new = Erasure.objects.update_or_create(
             id=record,
             account=account,
@@ -155,7 +156,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
     orders = of_customer(account, phone).filter(account=account)
     known, told = set[UUID](), personal.Found({}, 0)
     while ids := list(orders.values_list("id", flat=True)[:BATCH]):
-        if not known.issuperset(ids):  # at first, and when others have got the number meanwhile
+        if not known.issuperset(ids):  # at first, and when other orders have got the number meanwhile
             known = {*orders.values_list("id", flat=True)}
             told = personal.events_of(account.id, known)
         with transaction.atomic():
@@ -164,7 +165,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
                 raise StillOpen(open_count)
             if not locked:
                 continue
-            # Test orders may change meanwhile: what was told of them since our look is found now.
+            # Test orders may still change: find the events about them that were published since `told` was read.
             events = [*told.of(ids), *personal.events_of(account.id, ids, since=told.since).of(ids)]
             _erase_orders(account.id, [order.id for order in locked], events)
             count += len(locked)
@@ -184,15 +185,16 @@ def _erase_orders(account_id: UUID, ids: Sequence[UUID], events: Sequence[UUID])
 
 
 def _renew_kept_answers(account_id: UUID, ids: Collection[UUID]) -> None:
-    """They tell of these orders what they are now."""
+    """Overwrite kept answers about these orders with the orders as they are now."""
     rows = with_detail(Order.objects.filter(id__in=ids)).values()
     idempotency.overwrite(account_id, {str(row["id"]): structs.asdict(bodies.detail(row)) for row in rows})
 
 
 def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
-    """Of orders that had the number once: their customer has another one, and may be somebody else.
+    """Forget the number in orders that had it once.
 
-    What was changed in them until the number went may tell of the customer who had it.
+    Their customer now has another number, and may be somebody else. Edits made until the number was replaced may tell
+    of the customer who had it.
     """
     edits = OrderEdit.objects.filter(account_id=account_id, field__in=_PHONES).order_by("at")
     had = {
@@ -204,7 +206,7 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
         return
     told = personal.events_of(account_id, had).of(had)
     with transaction.atomic():
-        # Before what belongs to them, as whoever anonymises them does.
+        # Orders are locked before what belongs to them, as in anonymising.
         list(Order.objects.filter(id__in=had).order_by("id").select_for_update(no_key=True).values_list("id"))
         for order_id, until in had.items():
             until_then = OrderEdit.objects.filter(order=order_id, at__lte=until)
@@ -217,10 +219,11 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
 
 
 def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
-    """Rows of uploaded files that wait to be mended; while a file is under way nobody is erased.
+    """Forget the customer's rows among the refused rows of files. No file is under way: `to_erase` refuses then.
 
-    Their cells may be refused as a number for what stands beside it: another one, or words. The other rows of the same
-    order are theirs too: those with its number, and those behind them that do not say whose they are.
+    A cell may have been refused as a phone because of what stands beside the number: another number, or words. The
+    other rows of the same order are the customer's too: those with its external id, and those after them that name no
+    order.
     """
     is_named = phones.finder(phone)
 
@@ -247,7 +250,7 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
 
 
 def _refused(upload: Upload) -> Iterator[tuple[int, list[str]]]:
-    """The id and the cells of each refused row, in the order of the file."""
+    """The id and cells of each refused row, in the order of the file."""
     rows, last = RefusedRow.objects.filter(upload=upload).order_by("line").values_list("id", "cells", "line"), 0
     while some := list(rows.filter(line__gt=last)[:REFUSED]):
         yield from ((id_, cells) for id_, cells, _line in some)
@@ -255,5 +258,5 @@ def _refused(upload: Upload) -> Iterator[tuple[int, list[str]]]:
 
 
 def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:
-    """What a row says in the columns that tell orders apart; nothing of a file that has none of them."""
+    """The row's cells in the columns that tell orders apart; empty if the file has none of them."""
     return {name: "".join(cells[place : place + 1]) for name, place in upload.mapping.items() if name in WHOSE}

@@ -1,12 +1,12 @@
-"""What happened to an account's orders, day by day: read from sums, and from the rows of the last minutes.
+"""What happened to an account's orders, day by day: read from sums, and for the last minutes from the rows.
 
-A day's figures count what happened on it: orders that arrived, were confirmed, canceled, shipped, delivered, returned,
-whenever each of them came. An order counts with what it holds now; after its confirmation nothing in it changes.
-Divided by product it counts once for each product in it, with the sum of these lines, and otherwise with its total.
+A day's figures count what happened on that day: orders that arrived, were confirmed, canceled, shipped, delivered or
+returned, whenever each of them came in. An order counts with its present contents, which do not change once it is
+confirmed. It counts with its total; by product, once for each of its products, with the sum of that product's lines.
 
-What happened before the account's `SummedUp.until` stands in `DayFigure`, made by `day_sums`. `read` takes noted days
-(`ChangedDay`), and what happened later, from the rows themselves, by the statement that also sums up. So it shows the
-same whatever was killed when, and nothing is written by a look; only its speed depends on beat.
+What happened before the account's `SummedUp.until` is in `DayFigure`, which `day_sums` writes. Later changes and noted
+days (`ChangedDay`) are read from the rows, by the same statement that makes the sums. So the figures are right whatever
+was killed when, and reading writes nothing; only its speed depends on beat.
 """
 
 from collections import defaultdict
@@ -24,12 +24,12 @@ from orders.cancel_reasons import counted_as
 from orders.models import CallNote, DayFigure
 
 Dimension = DayFigure.Dimension
-# Minutes from an order's import to its first call. What took less than the first has the key 0, what took as long as
-# the last or longer its number.
+# Bounds of the spans between an order's import and its first call, in minutes. Waits below the first bound have the key
+# 0, waits from the last bound on have the number of bounds.
 WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
-STEP = 7  # days that one transaction sums up: seconds at millions of orders a year
-MOST_UNSUMMED = 300_000  # moves of orders that a look reads from the rows, which takes a second or some
-MOST_KEYS = 5000  # of a dimension; shops may write another name or reason into each order
+STEP = 7  # days that one transaction sums up, which takes seconds at millions of orders a year
+MOST_UNSUMMED = 300_000  # moves that a page view may read from the rows, which takes a second or a few
+MOST_KEYS = 5000  # of a dimension; shops may write a different name or reason into each order
 
 _MOVES = {
     "new": "to_status = 'pending_confirmation'",
@@ -44,17 +44,17 @@ _MOVES = {
 
 @dataclass(slots=True)
 class Figures:
-    """Of one day, wilaya and so on, or of all of a period. Amounts are in DZD."""
+    """The figures of one day, wilaya and so on, or of a whole period. Amounts are in DZD."""
 
     key: str = ""
     new_count: int = 0
     new_amount: Decimal = Decimal(0)
-    unit_count: int = 0  # pieces in the new orders; only divided by product
+    unit_count: int = 0  # pieces in the new orders; only by product
     confirmed_count: int = 0
     confirmed_amount: Decimal = Decimal(0)
     canceled_count: int = 0
     canceled_amount: Decimal = Decimal(0)
-    refused_count: int = 0  # of the canceled ones, those that were never confirmed
+    refused_count: int = 0  # canceled orders that were never confirmed
     refused_amount: Decimal = Decimal(0)
     shipped_count: int = 0
     shipped_amount: Decimal = Decimal(0)
@@ -66,7 +66,7 @@ class Figures:
 
     @property
     def decided_count(self) -> int:
-        """Orders that were confirmed, or canceled before they were."""
+        """Orders that were confirmed, or canceled without having been confirmed."""
         return self.confirmed_count + self.refused_count
 
     @property
@@ -80,10 +80,10 @@ COLUMNS = tuple(each.name for each in fields(Figures))[1:]
 
 @dataclass(slots=True)
 class Summary:
-    """`total` and `days` are the period's; `waiting` is how many orders are undecided now, and their sum.
+    """Today's figures and those of a period; `waiting` is the number of orders that are undecided now, and their sum.
 
-    `days` are those on which something happened, in their order. The period divided otherwise is in `parts`: by key,
-    by `most_first`; what is not among the first MOST_KEYS is in `others` together.
+    `days` has the period's days on which something happened, oldest first. `parts` has the period by other dimensions,
+    a row for each key, in the order of `most_first`; all after the first MOST_KEYS are added up in `others`.
     """
 
     today: Figures
@@ -94,8 +94,8 @@ class Summary:
     others: dict[Dimension, Figures] = field(default_factory=dict)
 
 
-# What happened within `spans`, in the order of COLUMNS; only what `dimensions` ask for. PostgreSQL cannot foresee how
-# much that is, and would read whole tables for a day: what has a LIMIT or an OFFSET is looked up row by row instead.
+# What happened within `spans`. PostgreSQL cannot estimate how much that is and would read whole tables for one day, so
+# a LIMIT or OFFSET in the subqueries makes it look up row by row.
 _CHANGES = """
 changes AS MATERIALIZED (
     SELECT (s.at AT TIME ZONE 'Africa/Algiers')::date AS day, s.order_id, s.from_status, s.to_status, s.reason, o.*
@@ -106,7 +106,7 @@ changes AS MATERIALIZED (
         SELECT wilaya_code, source, total_amount FROM orders_order WHERE id = s.order_id LIMIT 1
     ) o
 )"""
-# The first call of all of an order.
+# The first of all calls about an order, if it was within `spans`.
 _CALLED = """
 called AS MATERIALIZED (
     SELECT n.at, o.created_at FROM spans CROSS JOIN LATERAL (
@@ -154,7 +154,7 @@ FROM called GROUP BY 1, 3
 
 
 def from_rows(spans: str, dimensions: set[Dimension]) -> str:
-    """Steps of a statement, the last of which, `from_rows`, has day, dimension, key and COLUMNS within `spans`."""
+    """Steps (CTEs) of a statement; the last, `from_rows`, has day, dimension, key and COLUMNS of what is in `spans`."""
     order = "from_status, to_status, total_amount, 0"
     facts = " UNION ALL ".join(text.format(order=order) for name, text in _FACTS.items() if name in dimensions)
     steps = [
@@ -178,10 +178,10 @@ _UNSUMMED_SPANS = """
         least((day + 1)::timestamp AT TIME ZONE 'Africa/Algiers', (SELECT until FROM summed))
     FROM changed
 """
-# Rows of four kinds, by (dimension, day, key): ('all', day, '') each day of the period, and today; ('all', NULL, '')
-# all other days together; (another, NULL, key) a part of the period, one of the first MOST_KEYS as `most_first` has
-# them; (another, NULL, NULL) all parts behind these. Sums of parts are added up by themselves at first: PostgreSQL
-# foresees how many keys these have, and of all together it sorts each row, on disk, for a year of many products.
+# Gives four kinds of rows, by (dimension, day, key): ('all', day, '') for each day of the period, and today;
+# ('all', NULL, '') for all other days together; (other, NULL, key) for each of the first MOST_KEYS parts of the period,
+# in the order of `most_first`; (other, NULL, NULL) for all parts after these. Sums of parts are first added up on their
+# own, because PostgreSQL can estimate their number of keys. All in one, a year of many products was sorted on disk.
 _READ = """
 WITH summed AS MATERIALIZED (
     SELECT until FROM orders_summedup WHERE account_id = %(account)s
@@ -214,8 +214,9 @@ FROM placed GROUP BY 1, 2, 3
 
 
 class Outlook(NamedTuple):
-    """What there is to `read` of an account. It `is_behind` while more is not summed up yet than a look has time for,
-    as after an upgrade: beat is at it.
+    """What there is to `read` of an account.
+
+    It `is_behind` while more is left to sum up than a page view has time for, as after an upgrade; beat works on it.
     """
 
     has_orders: bool
@@ -238,10 +239,10 @@ def outlook(account_id: UUID) -> Outlook:
 
 
 def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dimension] = frozenset()) -> Summary:
-    """The account's figures of the days `first` to `last`, both included, and of today. One statement, which is given
-    up after half a minute where the account `is_behind`.
+    """The account's figures of today and of the days from `first` to `last`, both included.
 
-    The period is also divided by what `by` names, and by names of lines too when that is PRODUCT.
+    The period is also divided by the dimensions in `by`; PRODUCT adds NAME, for lines without a product. Costs one
+    statement, which may time out after half a minute while the account `is_behind`.
     """
     dimensions = {Dimension.ALL, *by}
     divided = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
@@ -275,7 +276,7 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
 
 
 def most_first(row: Figures) -> tuple[int, int, int, str]:
-    """The order of a period's parts."""
+    """The sort key of a period's parts."""
     return -row.new_count, -row.confirmed_count - row.canceled_count, -row.ended_count, row.key
 
 
@@ -287,7 +288,7 @@ def _reading(dimensions: set[Dimension], spans: str = _UNSUMMED_SPANS) -> str:
     )
 
 
-# What has not been summed up by and large is left out, and then does not add up.
+# No spans at all while much is left to sum up: then the days do not add up to the number of orders.
 _FEW_SPANS = f"""
     SELECT * FROM ({_UNSUMMED_SPANS}) AS other
     WHERE (SELECT until FROM summed) IS NOT NULL AND (SELECT count(*) FROM changed) <= %(step)s
@@ -301,9 +302,9 @@ ORDER BY day
 
 
 def arrivals(account_id: UUID) -> list[tuple[date, int]]:
-    """How many of the account's orders are of each day, the oldest first; an order is as old as its first change.
+    """How many of the account's orders arrived on each day, oldest day first; an order is as old as its first change.
 
-    Empty until the account has been summed up, and when the days do not add up to its number of orders.
+    Empty until the account is summed up, and whenever the days do not add up to its number of orders.
     """
     asked = parameters(account_id, first=date.min, last=date.max, today=days.today(), divided=[], step=STEP)
     with connection.cursor() as cursor:
@@ -312,7 +313,7 @@ def arrivals(account_id: UUID) -> list[tuple[date, int]]:
 
 
 def number(name: str, value: Any) -> Any:
-    """A figure of this name: PostgreSQL's sums of integers are decimals or integers, as they are large or small."""
+    """The value as the type of the figure `name`. PostgreSQL's sums of integers may be decimals or integers."""
     return Decimal(value) if name.endswith("_amount") else int(value)
 
 
@@ -329,6 +330,6 @@ def _add(row: Figures, other: Figures) -> None:
 
 
 def parameters(account_id: UUID, **values: Any) -> dict[str, Any]:
-    """What a statement is executed with that has `from_rows` in it, besides its own `values`."""
+    """The parameters of a statement that contains `from_rows`, with `values` of its own."""
     known = {"account": account_id, "most_keys": MOST_KEYS, "waits": list(WAITS), "calls": CallNote.CALLS}
     return known | values

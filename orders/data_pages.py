@@ -1,4 +1,4 @@
-"""The account's pages about personal data (law 18-07): all of the account, and one customer's, given out or erased."""
+"""The account's pages about personal data (law 18-07): export all of it, export or erase one customer's."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ MOST = 100  # orders that are listed
 
 
 class CustomerForm(Form):
-    """Whose data: a number, which comes as E.164."""
+    """The customer's phone number, cleaned to E.164."""
 
     phone = PhoneField(label=gettext_lazy("The customer's phone"), max_length=phones.MAX_LENGTH)
 
@@ -41,7 +41,7 @@ class CustomerForm(Form):
 @account_page(look=Right.OWN)
 @require_safe
 def data(request: HttpRequest, account: Account) -> HttpResponse:
-    """What can be taken out; with a phone also that customer's orders; and what was erased so far."""
+    """The exports on offer and past erasures; with a phone, that customer's orders too."""
     is_asked = bool(request.GET.get("phone", "").strip())
     form = CustomerForm(request.GET if is_asked else None)
     context: dict[str, Any] = {"form": form}
@@ -88,7 +88,7 @@ def _note(account: Account) -> None:
 @account_page(look=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 def erase(request: HttpRequest, account: Account) -> HttpResponse:
-    """By GET the question, by POST the deed."""
+    """Ask for confirmation on GET, erase on POST."""
     form = CustomerForm(request.POST if request.method == "POST" else request.GET)
     if not form.is_valid():
         return _lost(request)
@@ -109,7 +109,7 @@ def erase(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def _said_of_tests(account: Account, count: int) -> str:
-    """How many of a customer's orders are those of a live account's twin, whose own pages list them."""
+    """How many of the customer's orders are test orders, for a live account: only its twin's pages list them."""
     if not count or account.mode == TEST:
         return ""
     text = ngettext("%(count)d of them is a test order.", "%(count)d of them are test orders.", count)

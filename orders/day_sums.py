@@ -1,11 +1,10 @@
-"""The sums of an account's days (`DayFigure`), from which `daily` reads: how they are made, and made anew.
+"""The sums of an account's days (`DayFigure`), which `daily` reads: how they are made, and made anew.
 
-`sum_up`, which beat calls for every minute, writes them by `daily`'s own statement. What they say is never wrong: the
-account is summed up until a moment before which no transaction began that is still under way (`complete_until`), and
-whatever changes earlier rows afterwards notes their day in `ChangedDay` in the same transaction (triggers, migration
-`days`).
+`sum_up`, which beat calls for every minute, writes them by `daily`'s own statement. The sums are never wrong. They end
+at a moment before which no transaction began that is still open (`complete_until`), and triggers (migration `days`)
+note the day of any earlier row that changes afterwards in `ChangedDay`, in the same transaction.
 
-What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `complete_until`, and by `take_changed`
+What is summed up over all accounts (`OVER_ALL`) follows the same rules, with `complete_until`, and `take_changed`
 without an account.
 """
 
@@ -24,8 +23,8 @@ from codservice import days
 from orders import daily
 from orders.daily import COLUMNS, STEP, Dimension
 
-LATE = timedelta(minutes=5)  # what is older is summed up
-MOST_KEPT = Decimal("9999999999999999.99")  # DZD: as much as a column holds; lines may say any quantity and price
+LATE = timedelta(minutes=5)  # an account is due when something older is not summed up
+MOST_KEPT = Decimal("9999999999999999.99")  # DZD: the most a column holds; lines may have any quantity and price
 
 _DUE = """
 SELECT account.id FROM accounts_account account LEFT JOIN orders_summedup summed ON summed.account_id = account.id
@@ -40,8 +39,8 @@ WHERE summed.until IS NULL OR summed.until > clock_timestamp()
     )
 ORDER BY summed.until NULLS FIRST, account.id
 """
-# Whoever writes orders does so as we do, so that we see their transactions; a row is dated no earlier than the start of
-# its transaction, or else a trigger notes its day, and another the order (`trigrams`).
+# All writers of orders connect as we do, so we see when their transactions began. A row is dated no earlier than the
+# start of its transaction; if one is, a trigger notes its day, and another notes the order (`trigrams`).
 _BEGAN = """
 SELECT least(now(), min(xact_start)) AS at FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend'
@@ -52,7 +51,7 @@ SELECT (least(
     (SELECT min(created_at) FROM orders_callnote WHERE account_id = %(account)s)
 ) AT TIME ZONE 'Africa/Algiers')::date
 """
-# Those of them that are gone now are either summed up in this transaction or will be for the first time.
+# The days whose notes are deleted are summed up in this transaction, or have never been summed up yet.
 _TAKE_CHANGED = """
 WITH taken AS (
     DELETE FROM orders_changedday WHERE account_id {whose} AND day IN (
@@ -60,7 +59,7 @@ WITH taken AS (
     ) RETURNING day
 ) SELECT DISTINCT day FROM taken
 """
-# The days that are summed up anew, and what came since.
+# The days that are summed up anew, and what has happened since `until`.
 _SPANS_OF_SUMS = """
     SELECT day::timestamp AT TIME ZONE 'Africa/Algiers',
         least((day + 1)::timestamp AT TIME ZONE 'Africa/Algiers', %(until)s)
@@ -83,25 +82,26 @@ SET {", ".join(f"{name} = {_kept(name, f'figure.{name} + EXCLUDED.{name}')}" for
 """  # noqa: S608  (our own text)
 
 
-# By name: a step of what other rooms sum up over all accounts; whether more is left.
+# What other rooms sum up over all accounts: name → a function that does one step and returns whether more is left.
 OVER_ALL: dict[str, Callable[[], bool]] = {}
 
 
 def take_time(cursor: Any) -> None:
-    """For the rest of the transaction a statement takes as long as it takes: days that are given up would be begun
-    again every minute, in vain and before all others.
+    """Lift the statement timeout for the rest of the transaction.
+
+    Days that time out would be tried again every minute, in vain and before all others.
     """
     cursor.execute("SET LOCAL statement_timeout = 0")
 
 
 def complete_until(cursor: Any) -> datetime:
-    """The moment before which nothing can be written any more without a trigger noting it."""
+    """The moment before which nothing more can be written without a trigger noting it."""
     cursor.execute(_BEGAN)
     return cursor.fetchone()[0]
 
 
 def take_changed(cursor: Any, account_id: UUID | None) -> tuple[set[date], bool]:
-    """Some noted days, STEP at most, whose notes are gone with this transaction; and whether more may be noted."""
+    """Delete the notes of up to STEP changed days; return the days, and whether more may be noted."""
     whose = "IS NULL" if account_id is None else "= %(account)s"
     cursor.execute(_TAKE_CHANGED.format(whose=whose), {"account": account_id, "step": STEP})
     changed = {day for (day,) in cursor.fetchall()}
@@ -109,17 +109,17 @@ def take_changed(cursor: Any, account_id: UUID | None) -> tuple[set[date], bool]
 
 
 def due() -> list[UUID]:
-    """The accounts for which `sum_up` has something to do; who has waited longest comes first."""
+    """The accounts for which `sum_up` has something to do, longest waiting first."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, {"late": LATE})
         return [account_id for (account_id,) in cursor.fetchall()]
 
 
 def sum_up(account_id: UUID) -> bool:
-    """Sum up what happened to the account's orders since, a week of it at most, and some days that have changed;
-    whether more is left.
+    """Sum up at most a week more of what happened to the account's orders, and some days that have changed.
 
-    One transaction. One at a time: nothing is done, and nothing left, while another is at it.
+    Returns whether more is left. One transaction, and one at a time: while another runs, does nothing and returns
+    False.
     """
     parameters: dict[str, Any] = {"account": account_id}
     with transaction.atomic(), connection.cursor() as cursor:
@@ -135,7 +135,7 @@ def sum_up(account_id: UUID) -> bool:
             return False
         until, is_ahead = found
         take_time(cursor)
-        # Each by a statement of its own: what it sees is no older than what the one before has found out.
+        # Separate statements, so that each sees at least what the one before it has found.
         began = complete_until(cursor)
         again, more = take_changed(cursor, account_id)
         if is_first := until is None:
@@ -143,7 +143,7 @@ def sum_up(account_id: UUID) -> bool:
             cursor.execute(_FIRST, parameters)
             (first,) = cursor.fetchone()
             until = began if first is None else min(began, days.start_of(first))
-        if is_ahead:  # the clock was put back: what happens now is dated before it
+        if is_ahead:  # the clock was set back: what happens now is dated before `until`
             first_ahead, last_ahead = (at.astimezone(days.ALGIERS).toordinal() for at in (began, until))
             again |= {date.fromordinal(number) for number in range(first_ahead, last_ahead + 1)}
             until = began
@@ -160,8 +160,8 @@ def sum_up(account_id: UUID) -> bool:
     return more or end < began
 
 
-# Every day there is, over all accounts and of each that is summed up; those of the first that are not summed up are
-# noted for nothing.
+# All days, first without an account (for OVER_ALL), then of each account that is summed up. Days without an account
+# that are not summed up yet are noted to no effect.
 _DAYS = """
 SELECT NULL::uuid AS account_id, day::date FROM generate_series(
     (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
@@ -179,7 +179,7 @@ ORDER BY account_id NULLS FIRST, day
 
 
 def weeks() -> list[tuple[UUID | None, list[date]]]:
-    """What there is to `sum_anew`: STEP days of an account, or without one of OVER_ALL."""
+    """The arguments for `sum_anew`: up to STEP days of an account, or of OVER_ALL if the account is None."""
     with connection.cursor() as cursor:
         cursor.execute(_DAYS)
         by_account = groupby(cursor.fetchall(), key=itemgetter(0))
@@ -188,8 +188,10 @@ def weeks() -> list[tuple[UUID | None, list[date]]]:
 
 
 def sum_anew(account_id: UUID | None, changed: Sequence[date]) -> None:
-    """Sum up these days as if something had been changed past the triggers. A week at a time: meanwhile they are read
-    from the rows, of which a year is more than a look has time for. What another is at is left to the next round.
+    """Sum up these days anew, because something may have changed past the triggers.
+
+    Call it with a week at a time: until they are summed up, days are read from the rows, and a year of rows is more
+    than a page view has time for. What another process is summing up is left to the next round.
     """
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""Believable customers and carts for demonstrations and measurements: the same seed makes the same ones."""
+"""Believable customers and carts for demonstrations and measurements; the same seed gives the same ones."""
 
 from decimal import Decimal
 from random import Random
@@ -51,7 +51,7 @@ SOURCES = {"facebook": 40, "instagram": 20, "woocommerce": 20, "tiktok": 12, "":
 
 
 def customer(chance: Random) -> dict[str, Any]:
-    """The `customer_…` fields of an import: somebody in some commune, spelled as people spell it."""
+    """The `customer_…` fields of an import: somebody in some commune, written as people write."""
     wilaya = chance.choice(regions.WILAYAS)
     commune = chance.choice(regions.communes_of(wilaya.code))
     if chance.random() < 0.15:
@@ -68,7 +68,7 @@ def customer(chance: Random) -> dict[str, Any]:
 
 
 def order(chance: Random, number: str) -> dict[str, Any]:
-    """The body of an import of one to three lines from CATALOG."""
+    """The body of an import, with one to three lines from CATALOG."""
     items: list[dict[str, Any]] = []
     for _, name, price in chance.sample(CATALOG, chance.choice([1, 1, 1, 2, 3])):
         item: dict[str, Any] = {"product_name": name, "quantity": chance.choice([1, 1, 1, 2]), "unit_price": price}
@@ -93,13 +93,13 @@ def order(chance: Random, number: str) -> dict[str, Any]:
 
 
 def shipping_fee(wilaya_code: str, delivery_type: DeliveryType) -> Decimal:
-    """What couriers take from Algiers: more to the south, less to a stop desk."""
+    """What couriers charge from Algiers: more to the south, less to a stop desk."""
     home = 400 if wilaya_code == "16" else 1200 if wilaya_code in SOUTH else 700
     return Decimal(home if delivery_type == DeliveryType.HOME else home // 200 * 100 + 100)
 
 
 def fees() -> list[Fee]:
-    """Of every wilaya."""
+    """The shipping fees of all wilayas."""
     return [
         Fee(wilaya_code=wilaya.code, **{kind.value: shipping_fee(wilaya.code, kind) for kind in DeliveryType})
         for wilaya in regions.WILAYAS

@@ -1,6 +1,6 @@
-"""What is changed in a pending order before it is decided: by an agent who has asked the customer, or by the merchant.
+"""Changes of a pending order, made by the merchant, or by an agent who has asked the customer.
 
-One transaction, under the order's lock; each field's old and new value is written down.
+An edit is one transaction under the order's lock, and keeps each field's old and new value.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,25 +24,25 @@ from webhooks import events
 from webhooks.models import Event
 
 MAX_WRITTEN_DOWN = 500  # characters of a value in an OrderEdit
-MOST_EDITS = 10_000  # of an order: whoever reads it reads them all
-FEW_CHANGES = 10  # which are not so many edits, whatever they change
-SECOND_PHONE = ("customer_phone_2", "phone_2_e164")  # an empty text takes it away
+MOST_EDITS = 10_000  # of one order; reading it reads them all
+FEW_CHANGES = 10  # so few changes cannot reach MOST_EDITS, whatever they change
+SECOND_PHONE = ("customer_phone_2", "phone_2_e164")  # an empty text removes it
 
 
 class NotEditable(AlreadyDecided):
-    """What an order holds is changed while it is pending, and not afterwards."""
+    """An order can be edited only while it is pending."""
 
     code = "order_not_editable"
 
 
 @dataclass(slots=True)
 class Edit:
-    """What an agent, after asking the customer, or the merchant changes in a pending order; None is left as it is.
+    """Changes of a pending order, by the merchant or by an agent who asked the customer; None leaves a field as it is.
 
-    The codes belong to the texts beside them, as in an import; an empty second phone takes it away. `quantities` are
-    new quantities by item id: 0 removes the line. `line_changes` are other columns of lines, by item id too; `added`
-    are lines that come behind them, and `lines`, which the total does not follow, replace all lines: rows as an import
-    has them. Without a `total_amount` the total keeps its `discount`; a further one is `discounted`.
+    The codes belong to the texts beside them, as in an import; an empty second phone removes it. `quantities` maps
+    item ids to new quantities, of which 0 removes the line; `line_changes` maps them to other columns. `added` lines
+    are appended; `lines` replace all lines, and the total does not follow them. Both are rows as in an import. Without
+    a `total_amount` the total keeps the order's `discount`; `discounted` is taken off besides.
     """
 
     customer_name: str | None = None
@@ -67,7 +67,7 @@ class Edit:
 
 
 class FieldChange(NamedTuple):
-    """As an `OrderEdit` names it: `customer_address`, `items.0.quantity`, by where the line stood until then."""
+    """A changed field, named as in `OrderEdit`: `customer_address`, or `items.0.quantity` by the line's old place."""
 
     field: str
     old: Any
@@ -83,11 +83,11 @@ def edit(
     seen_version: int | None = None,
     check: Callable[[Order], None] = lambda order: None,
 ) -> Order:
-    """Change a pending order, and write down each field's old and new value. Nothing different is no change.
+    """Change a pending order, and keep each field's old and new value. If no value differs, nothing is written.
 
-    `changes` may be asked of the order as it is locked what they are; `check`, too, is asked then, and refuses by
-    raising. Raises NotEditable, also of an order with MOST_EDITS, Changed, and Invalid when no line would be left, or
-    more than MAX_LINES, or the total leave its bounds; Order.DoesNotExist outside `account_id`, when that is given.
+    `check`, and `changes` if it is a function, are called with the locked order; `check` refuses by raising. Raises
+    NotEditable, also when MOST_EDITS would be exceeded; Changed; Invalid if no line or more than MAX_LINES would be
+    left, or the total would leave its bounds; and Order.DoesNotExist if the order is not in `account_id`, when given.
     """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
@@ -120,7 +120,7 @@ def edit(
 
 
 def _check_room(order: Order, edits: Sequence[FieldChange]) -> None:
-    """Raises NotEditable when its history has no room for these too."""
+    """Raise NotEditable if the order has no room for these edits too."""
     if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
         raise NotEditable(_("This order has reached the maximum number of changes. Cancel it and send a new one."))
 
@@ -130,23 +130,24 @@ def _full_price(items: Iterable[OrderItem], shipping_fee: Decimal) -> Decimal:
 
 
 def discount(order: Order, items: Iterable[OrderItem]) -> Decimal:
-    """How far the order's total is below the full price of its lines; negative when it is above.
+    """How far the order's total is below the full price of its lines and fee; negative if it is above.
 
-    It stays when lines or fee change: a total that nobody writes is their full price less this.
+    The discount stays when lines or fee change: a total that is not given is the new full price less this.
     """
     return _full_price(items, order.shipping_fee) - order.total_amount
 
 
 def check_total(total: Decimal) -> None:
-    """Of a total that follows from something else. Raises Invalid outside its bounds."""
+    """Check a total that was calculated. Raises Invalid outside its bounds."""
     if not 0 <= total <= MAX_AMOUNT:
         sentence = _("The total would become %(total)s: it must be from 0 to %(most)s.")
         raise Invalid({"total_amount": [sentence % {"total": dinars(total), "most": dinars(MAX_AMOUNT)}]})
 
 
 def _call_again(order: Order) -> list[str]:
-    """The order has a new number. If the one before was wrong, agents call it now, with all its tries, before any
-    supervisor has looked at it. The columns that are to be written.
+    """Plan a call for an order with a new number, and return the columns to write.
+
+    If the old number was wrong, agents call now, with all their attempts, without waiting for a supervisor's review.
     """
     said = order.call_notes.exclude(outcome__in=CallNote.NOTHING_NEW)
     last = said.order_by("-created_at", "-id").first()
@@ -174,7 +175,7 @@ def _write_down(order: Order, edits: Sequence[FieldChange], actor: Actor) -> Non
 
 
 def _written_down(value: Any) -> str:
-    """As an OrderEdit keeps it, which has not room for everything."""
+    """The value as an OrderEdit keeps it, cut to MAX_WRITTEN_DOWN characters."""
     text = "" if value is None else str(value)
     return text if len(text) <= MAX_WRITTEN_DOWN else f"{text[: MAX_WRITTEN_DOWN - 1]}…"
 
@@ -186,7 +187,7 @@ _FIELDS = (
 
 
 def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
-    """The customer's fields, as they shall be. A wilaya that is changed takes its commune along."""
+    """The changes of the order's plain fields. A changed wilaya replaces the commune too."""
     given = {name: new for name in _FIELDS if (new := getattr(changes, name)) is not None}
     written = [
         FieldChange(name, getattr(order, name), new or None if name in SECOND_PHONE else new)
@@ -202,7 +203,7 @@ def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
 
 
 def _edit_sums(order: Order, lines: Iterable[OrderItem], discounted: Decimal, changes: Edit) -> list[FieldChange]:
-    """The fee and the total, as they shall be; a total that nobody writes follows the lines and the fee."""
+    """The changes of fee and total; a total that is not given follows the lines and the fee."""
     fee = order.shipping_fee if changes.shipping_fee is None else changes.shipping_fee
     total = _full_price(lines, fee) - discounted if changes.total_amount is None else changes.total_amount
     if total != order.total_amount:
@@ -214,7 +215,7 @@ def _edit_sums(order: Order, lines: Iterable[OrderItem], discounted: Decimal, ch
 
 
 def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[list[FieldChange], list[OrderItem]]:
-    """Write what changes in the lines: each change, and the lines that there are then."""
+    """Write the changes of the lines. Returns these changes, and the lines that the order then has."""
     if not (changes.quantities or changes.line_changes or changes.added):
         return [], before
     edits: list[FieldChange] = []
@@ -234,7 +235,7 @@ def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[l
         left.append(item)
         if changed:
             item.save(update_fields=[*changed])
-    behind = before[-1].position + 1 if before else 0  # lines that are removed leave gaps
+    behind = before[-1].position + 1 if before else 0  # removed lines leave gaps
     added = [
         OrderItem(account_id=order.account_id, order=order, position=position, **line)
         for position, line in enumerate(changes.added, behind)
@@ -253,7 +254,7 @@ _LINE = ("product_id", "product_name", "quantity", "unit_price", "attributes")
 
 
 def _replace_lines(order: Order, before: Sequence[OrderItem], lines: Sequence[Mapping[str, Any]]) -> list[FieldChange]:
-    """Write these lines in place of all that are there, if they are others; what is different."""
+    """Replace all lines by these, if they differ, and return what is different."""
     after = [
         OrderItem(account_id=order.account_id, order=order, position=position, **line)
         for position, line in enumerate(lines)

@@ -16,8 +16,8 @@ from orders.models import DeliveryType, Order, Status
 
 BATCH = 1000  # orders that are in memory at once
 
-# The lines of an order as people read them: `2 × Robe (taille: M); 1 × Sac`. No longer than a cell of a spreadsheet:
-# lines may have twenty times as much, and a batch of these would fill the memory.
+# The lines of an order as people read them: `2 × Robe (taille: M); 1 × Sac`. Cut to the size of a spreadsheet cell:
+# lines may have twenty times as much text, and a batch of these would fill the memory.
 _ITEMS = Func(
     "id",
     most=MAX_CELL,
@@ -30,7 +30,7 @@ _ITEMS = Func(
     ), ''), %(most)s)""",
     output_field=TextField(),
 )
-# What is read of an order: COLUMNS, but for the names of its places.
+# What is read of an order: COLUMNS without the names of wilaya and commune.
 _ORDER = (Cast("id", TextField()), "external_id", "status", "created_at", "updated_at", "confirmed_at", "canceled_at",
           "cancel_reason", "customer_name", "phone_e164", "customer_address", "wilaya_code", "commune_code", _ITEMS,
           "total_amount", "shipping_fee", "notes", "delivery_type", "source", "phone_2_e164")  # fmt: skip
@@ -71,12 +71,12 @@ _STATUS, _REASON, _DELIVERY = map(list(COLUMNS).index, ("status", "cancel_reason
 def batches(
     orders: QuerySet[Order], *, shown: bool = False, around: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """The COLUMNS of each order, oldest first, up to BATCH of them by one statement; its lines are one text.
+    """The COLUMNS of each order, oldest first, in batches of up to BATCH; an order's lines are one text.
 
-    With `shown` times are as people read them in a table: Algeria's, without fraction and zone.
+    With `shown`, times are as people read them in a table: in Algeria's time, without fraction and zone.
 
-    Read by key and not by one cursor: nobody's transaction stays open meanwhile, and each order is as it is at the
-    moment when it is read. `around` stands around each statement.
+    Each batch is a statement of its own, run within `around`, which goes on by key. So no transaction stays open as it
+    would for a cursor, and each order is as it is when it is read.
     """
     orders = orders.order_by("created_at", "id")
     columns = _SHOWN if shown else _ORDER
@@ -88,12 +88,12 @@ def batches(
         if len(batch) < BATCH:
             return
         last_id, *_, last_at = batch[-1]
-        # The first condition is the index's; orders of one moment are told apart by their ids.
+        # The first condition uses the index; the second tells orders of the same moment apart by their ids.
         rest = orders.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last_id)
 
 
 def in_words(rows: Iterable[tuple[Any, ...]], language: str) -> list[list[Any]]:
-    """The same rows with statuses, reasons and ways of delivery as the pages say them in this language."""
+    """The rows with statuses, cancel reasons and delivery types in the words of `language`, as on the pages."""
     with override(language):
         statuses, deliveries = ({kind.value: str(kind.label) for kind in kinds} for kinds in (Status, DeliveryType))
         said = [list(row) for row in rows]

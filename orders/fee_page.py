@@ -1,4 +1,4 @@
-"""The account's page of its shipping fees: what a delivery to each wilaya costs, to the door and to a stop desk."""
+"""The account's page of shipping fees: what a delivery to each wilaya costs, to the door and to a stop desk."""
 
 from typing import Any
 
@@ -39,14 +39,14 @@ class FeesForm(SinceShown):
 
     @property
     def rows(self) -> list[tuple[str, str, list[tuple[Any, forms.BoundField]]]]:
-        """Code and name of each wilaya, and its amounts with what each is for."""
+        """Code and name of each wilaya, and its fields with the labels of their delivery types."""
         return [
             (code, name, [(label, self[_name(code, kind)]) for kind, label in DeliveryType.choices])
             for code, name in self.wilayas
         ]
 
     def changes(self) -> list[fees.Fee]:
-        """What is different, by wilaya; None takes a fee away."""
+        """The changed fees, by wilaya; None removes a fee."""
         changed: dict[str, fees.Fee] = {}
         for name in self.changed_data:
             kind, _dash, code = name.partition("-")

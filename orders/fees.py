@@ -19,7 +19,7 @@ from orders.serializers import Body, WilayaField
 
 MAX_FEES = len(regions.WILAYAS)
 
-Fee = dict[str, Any]  # `wilaya_code`, and of `home` and `desk` what shall be changed
+Fee = dict[str, Any]  # `wilaya_code`, with `home`, `desk` or both if these are to be changed
 
 # --- In --------------------------------------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ class ShippingFeeEntry(Body):
     home = Amount(allow_null=True, required=False, help_text="To the door, in DZD.")
     desk = Amount(allow_null=True, required=False, help_text="To a courier's stop desk, in DZD.")
 
-    # By what may not be: of an `anyOf` by itself generators of clients make no class.
+    # Written as a double `not`, because client generators make no class of a bare `anyOf`.
     openapi_extra = {"not": {"not": {"anyOf": [{"required": [name]} for name in ("home", "desk")]}}}
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
@@ -69,7 +69,7 @@ _FEES = ShippingFees()
 
 
 def read_fees(body: dict[str, Any]) -> list[Fee]:
-    """The entries of a body, each of another wilaya. Raises Invalid with all its problems."""
+    """Read the entries of a body, each for a different wilaya. Raises Invalid with all problems."""
     return read_body(_FEES, body)["fees"]
 
 
@@ -93,7 +93,7 @@ def of_account(account_id: UUID) -> ShippingFeeListBody:
 
 
 def by_place(account_id: UUID) -> dict[tuple[str, str], Decimal]:
-    """What each delivery costs, by wilaya and delivery type, where the account has said it."""
+    """The account's fees by (wilaya, delivery type), for those that are set."""
     return {
         (own.wilaya, kind): fee
         for own in of_account(account_id).data
@@ -103,7 +103,7 @@ def by_place(account_id: UUID) -> dict[tuple[str, str], Decimal]:
 
 
 def fee(account_id: UUID, wilaya_code: str, delivery_type: str) -> Decimal | None:
-    """What a delivery costs; None when the account has not said."""
+    """What a delivery costs; None if the account has set no fee."""
     found = ShippingFee.objects.filter(account_id=account_id, wilaya_code=wilaya_code)
     return found.values_list(delivery_type, flat=True).first()
 
@@ -112,9 +112,9 @@ def fee(account_id: UUID, wilaya_code: str, delivery_type: str) -> Decimal | Non
 
 
 def set_fees(account_id: UUID, changes: Sequence[Fee]) -> None:
-    """Change the fees of some wilayas, each named once; a wilaya that is left with none is forgotten.
+    """Change the fees of some wilayas, each named once; a wilaya left without a fee is deleted.
 
-    One transaction of four statements, for one wilaya or all. Two at a time are written one after the other.
+    One transaction of four statements, for one wilaya or all. Concurrent calls for an account wait for each other.
     """
     with transaction.atomic():
         Account.lock(account_id)

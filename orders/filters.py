@@ -1,4 +1,4 @@
-"""The filters of lists of orders, the API's and the account's own."""
+"""The filters of lists of orders, in the API and on the account's pages."""
 
 import re
 from typing import Any
@@ -75,19 +75,19 @@ class OrderFilter(Filters):
         fields: list[str] = []
 
     def __init__(self, *args: Any, account_id: UUID | None = None, **kwargs: Any) -> None:
-        """Whose orders they are is said, or is the key's of the request."""
+        """Filter the orders of `account_id`, or else of the request's API key."""
         super().__init__(*args, **kwargs)
         self.account_id = account_id or self.request.auth.account_id
 
     def total(self) -> int:
-        """How many orders pass the filters, exactly; from the counts that are kept, when these can tell."""
+        """Exactly how many orders pass the filters, from the kept counts where these can tell."""
         used = self._used()
         if used - {"status"}:
             return super().total()
         return counts.total(self.account_id, self.form.cleaned_data["status"] if used else Status.values)
 
     def pass_by(self, queryset: QuerySet[Order], rows: int) -> tuple[QuerySet[Order], int]:
-        """Whole days of them, in a list of all orders by their age."""
+        """Leave out whole days before row `rows`, in an unfiltered list that is sorted by creation."""
         sort = self.form.cleaned_data["sort"] or "-created_at"
         if self._used() or not sort.endswith("created_at"):
             return queryset, 0
@@ -122,12 +122,12 @@ class OrderFilter(Filters):
 
 
 def _number(text: str, phone: str | None) -> str:
-    """`text` as it would stand in a phone as E.164: `phone`, which it is, or some of its digits.
+    """`text` as it would appear in a phone in E.164: as `phone` if it is a whole one, else as some of its digits.
 
-    Where the number begins, the 0 before it is no digit of it.
+    A leading 0 is dropped where the number begins: E.164 does not have it.
     """
     digits = phones.digits(text)
-    if digits is None or len(digits) < trigrams.LENGTH:  # `1-2` is of an address; no index has so few
+    if digits is None or len(digits) < trigrams.LENGTH:  # `1-2` is part of an address; no index has so few
         return text
     if phone is None:
         digits = f"+{digits}" if text.startswith("+") else re.sub("^00(?=213)", "+", digits)

@@ -1,4 +1,4 @@
-"""The form in which a merchant writes an order, or corrects one. It gives a body as an import takes it."""
+"""The forms in which a merchant writes an order or corrects one. They give a body as an import takes it."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -20,11 +20,11 @@ from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
 from orders.templatetags.orders import wilaya
 
 LINES, MORE_LINES = 3, 3
-MOST_NAMED = 5  # products of one name
+MOST_NAMED = 5  # SKUs that are named when several products have the same name
 
 
 class PhoneField(Words):
-    """Keeps the number as it is written, which is how agents see it."""
+    """A phone number, kept as it was written, because agents see it so."""
 
     widget = forms.TelInput
 
@@ -42,9 +42,9 @@ class PhoneField(Words):
 
 
 class LineForm(Form):
-    """A line of the order. One without a product is none: it was left empty, or shall go."""
+    """A line of the order. Without a product it is no line: it was left empty, or is to be removed."""
 
-    item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the line of the order that is corrected
+    item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the existing line, in a correction
     product = Words(label=_("Product or SKU"), max_length=255)
     quantity = QuantityField(label=_("Quantity"), min_value=1, max_value=MAX_QUANTITY, initial=1)
     unit_price = AmountField(label=_("Price"), max_length=20, required=False)
@@ -62,7 +62,7 @@ class LineForm(Form):
 
 
 def no_commune(text: str, suggestions: tuple[str, ...]) -> str:
-    """What a form says of a commune that is none of the wilaya beside it."""
+    """The message for a commune that is not in the chosen wilaya."""
     said = {"text": text, "names": listed(suggestions)}
     if suggestions:
         return _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?") % said
@@ -70,7 +70,7 @@ def no_commune(text: str, suggestions: tuple[str, ...]) -> str:
 
 
 class OrderForm(Form):
-    id = forms.UUIDField(widget=forms.HiddenInput)  # of the order to be: sent twice it is still one
+    id = forms.UUIDField(widget=forms.HiddenInput)  # of the future order, so that a form sent twice makes only one
     customer_name = Words(label=_("Name"), max_length=255)
     customer_phone = PhoneField(label=_("Phone"), max_length=phones.MAX_LENGTH)
     customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
@@ -99,7 +99,7 @@ class OrderForm(Form):
     )
 
     def __init__(self, data: Any = None, *, account: Account, lines: int = LINES, written: Any = None) -> None:
-        """`data` is checked; what was `written` so far is only shown again."""
+        """Validate `data`; `written` is only shown again, unchecked."""
         written = written or {"id": uuid7()}
         super().__init__(data, initial=written)
         self.account = account
@@ -117,9 +117,9 @@ class OrderForm(Form):
         return text
 
     def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
-        """The order as an import takes it; None when something is wrong, which the fields then say.
+        """The order as a body for an import; None if something is wrong, which the fields then say.
 
-        A line that is one of `items` keeps their product, while it is named as they are, and their attributes.
+        A line that is one of `items` keeps its attributes, and its product too if its name is unchanged.
         """
         written = [line for line in self.lines if line.is_written]
         readable = [line for line in written if line.is_valid()]
@@ -148,7 +148,7 @@ class OrderForm(Form):
         return data | {"items": lines}
 
     def _total(self, written: Decimal | None, price: Decimal, items: Sequence[OrderItem]) -> Decimal:
-        """What is paid, of lines and fee that make `price`."""
+        """The total: as written, or else `price`, the sum of lines and fee."""
         return price if written is None else written
 
     def _lines(
@@ -172,7 +172,7 @@ class OrderForm(Form):
             }
 
     def _ask_for_price(self, line: LineForm) -> None:
-        """What the line names is no SKU; it may be the name of products, which have one."""
+        """Say what is missing in a line whose text is no SKU; it may be the name of products that have one."""
         named = Product.objects.filter(account=self.account, name__iexact=line.cleaned_data["product"]).order_by("sku")
         if skus := named.values_list("sku", flat=True)[:MOST_NAMED]:
             said = {"skus": listed(unturned(sku) for sku in skus)}
@@ -182,9 +182,7 @@ class OrderForm(Form):
 
 
 class CorrectionForm(OrderForm):
-    """The same of an order that is there: its number and where it came from stay, and the discount in a total that is
-    left as it is.
-    """
+    """The form for an existing order. External id and source stay, and the discount if the total is left unchanged."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     external_id = None
@@ -199,7 +197,7 @@ class CorrectionForm(OrderForm):
         )
 
     def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
-        """Likewise, without lines that stay as they are: these are neither read again nor looked up in the catalog."""
+        """Likewise, but without `items` if no line changes, so that they are not looked up in the catalog again."""
         body = super().body(items)
         if body and body["items"] == [_kept(item) for item in items]:
             del body["items"]
@@ -212,13 +210,13 @@ class CorrectionForm(OrderForm):
 
 
 def _kept(item: OrderItem) -> dict[str, Any]:
-    """A line that is there, as the form would give it."""
+    """An existing line as the form would give it."""
     kept = {name: getattr(item, name) for name in ("product_name", "quantity", "unit_price", "attributes")}
     return {"product_id": str(item.product_id) if item.product_id else None, **kept}
 
 
 def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
-    """The order as its form would have been filled in."""
+    """The order as initial values of its form."""
     commune = regions.commune(order.commune_code).name if order.commune_code else order.customer_commune
     names = ("id", "version", "customer_name", "customer_phone", "delivery_type", "customer_address", "notes")
     written = {name: getattr(order, name) for name in names} | {

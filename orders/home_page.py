@@ -1,6 +1,6 @@
-"""The account's home, at /account/: what needs the merchant, today, and a period divided in four ways; and as files.
+"""The account's home at /account/: what needs the merchant, today's figures, and those of a period, also as files.
 
-Names of products and sources, and reasons, are what others wrote: they are shown, and nothing is looked up by them.
+Names of products and sources, and reasons, were written by others: they are only shown, never looked up by.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ from orders.daily import WAITS, Dimension, Figures, Summary
 from orders.templatetags.orders import wilaya
 
 MOST_DAYS = 366
-MOST_ROWS = 31  # in a table of the page; the file has all
-FEWEST_FOR_A_RATE = 30  # a rate of fewer cases says nothing yet
+MOST_ROWS = 31  # in a table of the page; the file has them all
+FEWEST_FOR_A_RATE = 30  # a rate of fewer cases means nothing yet
 
 DIVISIONS = {
     "day": gettext_lazy("By day"),
@@ -45,7 +45,7 @@ FILES = (*DIVISIONS, "reason", "wait")
 
 
 class HomeForm(PeriodForm):
-    """A period, and what it is divided by: without one by day."""
+    """A period, and what it is divided by; by day unless chosen."""
 
     most_days = MOST_DAYS
     by = forms.ChoiceField(choices=[(name, name) for name in FILES], required=False)
@@ -61,7 +61,7 @@ class HomeForm(PeriodForm):
 
 @never_cache
 def landing(request: HttpRequest) -> HttpResponse:
-    """Where `/account/` leads: home; who works in the console is sent there."""
+    """The page at `/account/`: home, but staff who hold no account are sent to the console."""
     if request.user.is_authenticated and request.user.is_staff and not Account.objects.filter(holder=request.user):
         return redirect("admin:index")
     return _home(request)
@@ -70,7 +70,7 @@ def landing(request: HttpRequest) -> HttpResponse:
 @account_page
 @require_safe
 def _home(request: HttpRequest, account: Account) -> HttpResponse:
-    """Until the first order has arrived: the quick start."""
+    """The home page; until the first order has arrived, the quick start."""
     outlook = daily.outlook(account.id)
     if not outlook.has_orders:
         return redirect("quick-start")
@@ -112,8 +112,9 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def _rows(summary: Summary, by: str, account: Account) -> list[tuple[str, Figures]]:
-    """The period divided, each part by what people call it: days in their order, all else with the most first and the
-    rest in one at the end.
+    """The parts of the period with their names for people.
+
+    Days are in order of time. Other parts are sorted by `daily.most_first`, with all others in one row at the end.
     """
     if by == "day":
         return [(formats.date_format(date.fromisoformat(row.key), "j N Y"), row) for row in summary.days]
@@ -144,7 +145,7 @@ def _name(by: str, key: str) -> str:
 
 
 def _shown(rows: list[tuple[str, Figures]], by: str) -> list[tuple[str, Figures]]:
-    """In the table: the last days, newest first."""
+    """The rows for the table; of days, the last ones, newest first."""
     return rows[: -MOST_ROWS - 1 : -1] if by == "day" else rows[:MOST_ROWS]
 
 
@@ -162,7 +163,7 @@ class Tile(NamedTuple):
 
 
 def _tiles(row: Figures, summary: Summary | None = None) -> list[Tile]:
-    """A tile for each thing that happens to orders; of today also those that wait now."""
+    """A tile for each thing that happens to orders; with a `summary`, also one for orders that wait now."""
     labels = {
         "new": _("New"), "confirmed": _("Confirmed"), "canceled": _("Canceled"), "shipped": _("Shipped"),
         "delivered": _("Delivered"), "returned": _("Returned"),
@@ -176,7 +177,7 @@ def _tiles(row: Figures, summary: Summary | None = None) -> list[Tile]:
     return tiles
 
 
-# What each rate counts, and of what.
+# rate → (part, whole)
 _RATES = {
     "confirmation_rate": ("confirmed_count", "decided_count"),
     "delivery_rate": ("delivered_count", "ended_count"),
@@ -189,7 +190,7 @@ def _rates(row: Figures) -> dict[str, str]:
 
 
 def _rate(part: int, whole: int) -> str:
-    """A percentage, or while the cases are few how many it were."""
+    """A percentage, or the two numbers if the cases are few."""
     if not whole:
         return "–"
     if whole < FEWEST_FOR_A_RATE:
@@ -198,7 +199,7 @@ def _rate(part: int, whole: int) -> str:
 
 
 def _charts(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -> dict[str, Any]:
-    """Of decisions, confirmed and not, and of parcels, arrived and come back."""
+    """The charts of decisions (confirmed and refused) and of parcels (delivered and returned)."""
     if by == "day":
         by_day = {row.key: row for _text, row in rows}
         dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
@@ -214,7 +215,7 @@ def _charts(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -
 
 
 class Part(NamedTuple):
-    """A share of a whole: of the canceled orders a reason's, of the first calls a span's."""
+    """A share of a whole: a reason's of the canceled orders, or a span's of the first calls."""
 
     name: str
     count: int
@@ -224,7 +225,7 @@ class Part(NamedTuple):
 def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
     whole = sum(count for _name, count in rows)
     parts = [Part(name, count, _rate(count, whole)) for name, count in rows]
-    is_rate = whole >= FEWEST_FOR_A_RATE  # else the share begins with the count
+    is_rate = whole >= FEWEST_FOR_A_RATE  # otherwise the share already begins with the count
     bars = [
         Bar(part.name, [part.count], f"{counted(part.count)} · {part.share}" if is_rate else part.share)
         for part in parts
@@ -233,7 +234,7 @@ def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
 
 
 def _waits(summary: Summary) -> dict[str, Any]:
-    """Also the span within which half of the first calls were made."""
+    """The parts by span, and the time `within` which half of the first calls were made."""
     counts = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
     times = [_time(minutes) for minutes in WAITS]
     rows = [(name, counts.get(str(number), 0)) for number, name in enumerate(charts.spans(times))]
@@ -252,7 +253,7 @@ def _waits(summary: Summary) -> dict[str, Any]:
 @account_page
 @require_safe
 def as_csv(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """All rows of the page's tables as a file; a rate of few cases is empty, its counts stand beside it."""
+    """All rows of one of the page's tables as CSV. A rate of few cases is empty; its counts are in the same row."""
     form = HomeForm(request.GET)
     if not form.is_valid() or daily.outlook(account.id).is_behind:
         return _home(request)
@@ -264,7 +265,7 @@ def as_csv(request: HttpRequest, account: Account) -> HttpResponseBase:
 
 
 def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:
-    """The file's, of which the first names the columns."""
+    """The lines of the file, the header first."""
     rows = _rows(summary, by, account)
     if by == "reason":
         yield ["reason", "canceled_count", "canceled_amount"]

@@ -1,4 +1,4 @@
-"""Bodies in, orders out: the one way in which orders come to us, by the API, a file or a batch."""
+"""Bodies in, orders out: the one way in for orders, from the API, a file or a batch."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -25,9 +25,9 @@ _DUPLICATE: Errors = {"external_id": ["Another order of this account already has
 
 
 class DuplicateExternalId(Invalid):
-    """An order of the account has this `external_id` already; `errors` has what else is wrong too.
+    """An order of the account already has this `external_id`; `errors` also has what else is wrong.
 
-    `order_id` is that order's, which the message names too, None when it is gone by now.
+    `order_id` is that order's id, which the message names too; None if the order is gone by now.
     """
 
     def __init__(self, errors: Errors, order_id: UUID | None) -> None:
@@ -45,16 +45,16 @@ def import_orders(
     skip_known: bool = False,
     ids: Sequence[UUID] | None = None,
 ) -> list[OrderBody | Invalid]:
-    """Import orders from bodies of JSON: for each the order, or all that is wrong with it, and then it is not written.
+    """Import orders from JSON bodies. Returns for each the order, or all that is wrong with it if it was not written.
 
-    Refused are bodies that cannot be read, products that are not the account's, and an `external_id` that an earlier
-    order has, in the database or before it in `sent`. With `skip_known`, for what may be sent once more as a whole,
-    nothing else is read of a body whose `external_id` the database has; that is three times as fast. Whoever gives the
-    orders' `ids`, a new one for each body, may ask twice: IntegrityError says that an order has its id already.
+    A body is refused if it cannot be read, names a product that is not the account's, or has the `external_id` of an
+    earlier order, in the database or before it in `sent`. With `skip_known`, for what may be sent again as a whole,
+    nothing else is read of a body whose `external_id` is in the database, which is three times as fast. If the caller
+    gives the orders' `ids`, a new one for each body, a repeated call is safe: IntegrityError says that an order already
+    has its id.
 
-    One body costs at most three statements, as do a thousand: the products that are named, the insert, which outside a
-    larger transaction is its own commit, and the external ids of what was not written (with `skip_known` those of all
-    bodies, before the rest).
+    One body or a thousand cost at most three statements: the named products; the insert, which outside a larger
+    transaction is its own commit; and the external ids of what was not written (with `skip_known`, of all, at first).
     """
     external_ids = [serializers.external_id(body) if skip_known else None for body in sent]
     taken = orders_with(account_id, set(external_ids))
@@ -77,7 +77,7 @@ def import_orders(
 def _outcomes(
     read: Sequence[tuple[Row, Errors]], taken: dict[str | None, UUID], written: dict[UUID, datetime]
 ) -> list[OrderBody | Invalid]:
-    later = set(written)  # what this call has written, as long as it stands further on in `read`
+    later = set(written)  # what this call has written and comes later in `read`
     outcomes: list[OrderBody | Invalid] = []
     for order, errors in read:
         if (id_ := order.get("id")) in written:
@@ -91,7 +91,7 @@ def _outcomes(
 
 
 def products(account_id: UUID, orders: Iterable[Row]) -> dict[UUID | None, Product]:
-    """The products of the account that lines of `orders` name, by id; no statement when they name none."""
+    """The account's products that lines of `orders` name, by id; no statement if they name none."""
     if not (wanted := {line.get("product_id") for order in orders for line in order.get("items", ())} - {None}):
         return {}
     found = Product.objects.filter(account_id=account_id, id__in=wanted).only("id", "name", "sku", "price")
@@ -106,8 +106,8 @@ def unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:
     }
 
 
-# Each by its index, which alone has the order that is asked for: of a table that PostgreSQL has not counted yet it
-# expects so little that it would read all orders of the account for each of them.
+# Asks for the next external id in order, which only the unique index can give. Otherwise, before PostgreSQL has
+# statistics of the table, it would read all orders of the account for each external id.
 _WITH_EXTERNAL_IDS = """
 SELECT wanted.external_id, next.id
 FROM unnest(%s::text[]) AS wanted (external_id) CROSS JOIN LATERAL (
@@ -119,7 +119,7 @@ WHERE next.external_id = wanted.external_id
 
 
 def orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | None, UUID]:
-    """The orders of the account that have one of `external_ids`, by it; no statement when there are none."""
+    """The ids of the account's orders by external id, for these `external_ids`; no statement if there are none."""
     if not (wanted := external_ids - {None}):
         return {}
     with connection.cursor() as cursor:
@@ -128,7 +128,7 @@ def orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | N
 
 
 def _row(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Product]) -> Row:
-    """The order itself, completed with ids and with what the catalog knows of its lines."""
+    """The same dict, completed with ids, its event, and what the catalog knows of its lines."""
     order["id"], order["account_id"], order["event_id"] = id_, account_id, uuid7()
     order["event"] = _event(order)
     complete_lines(order["items"], catalog)
@@ -136,7 +136,7 @@ def _row(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Pro
 
 
 def complete_lines(lines: Iterable[Row], catalog: dict[UUID | None, Product]) -> None:
-    """Give lines that were read their ids, and what the catalog knows of them."""
+    """Give lines their ids, and what the catalog knows of them."""
     for line in lines:
         product = catalog.get(line["product_id"])
         line["id"], line["sku"] = uuid7(), product and product.sku
@@ -150,14 +150,14 @@ _TOLD = [name for name in OrderEventWithNumber.__struct_fields__ if name not in 
 
 
 def _event(order: Row) -> str:
-    """The inside of its event's `data`, but for the time, which the statement alone knows."""
+    """The inside of the event's `data` as JSON, without the time, which only the statement knows."""
     return dump_json({"status": Status.PENDING, **{name: order[name] for name in _TOLD}})[1:-1].decode()
 
 
 # Orders, lines, history and events in one statement: one round trip and, outside a larger transaction, one commit, for
-# one order as for a thousand. The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. They are dated
-# by the statement's own clock: a transaction of a whole file began long before.
-# What an order of a twin is marked by is read with it, so that nobody can forget it.
+# one order or a thousand. The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. They are dated by
+# the statement's own clock, because the transaction of a whole file began long before.
+# The statement itself marks the orders of a twin, so that no caller can forget it.
 _INSERT = """
 WITH sent AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(orders)s::json) AS sent(
@@ -193,9 +193,9 @@ SELECT (SELECT count(*) FROM delivery), created_at, array_agg(id) FROM new_order
 
 @cache
 def _statement() -> str:
-    """_INSERT with the columns that an import has, by the models' names and types.
+    """_INSERT with the columns of an import, by the models' names and types.
 
-    On one line: psycopg finds out anew at each call what stands in a statement of more than 4 096 characters.
+    On one line, to be shorter: psycopg parses a statement of more than 4 096 characters anew at each call.
     """
     columns = ["id", "account_id", *serializers.SENT, *serializers.DERIVED]
     line_columns = ["id", "sku", *serializers.SENT_OF_LINE]
@@ -216,10 +216,10 @@ def _typed(model: type[models.Model], columns: Sequence[str]) -> str:
 
 
 def _insert(account_id: UUID, rows: Sequence[Row], actor: Actor) -> dict[UUID, datetime]:
-    """Write the orders; the time of creation of each that was written, by its id.
+    """Write the orders, and return the creation times of those that were written, by id.
 
-    They are written in the order of their external ids, so that two batches that share some wait for each other in one
-    direction only; of two with one external id the first is written.
+    They are written in the order of their external ids, so that batches that share some cannot deadlock. Of two orders
+    with the same external id, the first is written.
     """
     rows = sorted(rows, key=lambda row: row["external_id"] or "")
     parameters: dict[str, Any] = {

@@ -1,11 +1,11 @@
 """The moves of an order by the table `Order.MOVES`, and its call notes.
 
-Edits are in `editing`, couriers' files in `shipments`, erasure in `anonymising`; what events tell is in `order_events`.
+API, pages, console and commands call this. Edits are in `editing`, couriers' files in `shipments`, erasure in
+`anonymising`, what events tell in `order_events`.
 
-Called by API, pages, console and commands. What changes one order is one transaction, which locks its row;
-`add_call_notes`, `confirm_all` and `cancel_many` change orders that their caller's transaction has locked by `lock`. A
-move looks itself up in the table, writes the order, a `StatusChange` and the event that the table names. A refusal
-changes nothing.
+A function that changes one order is one transaction, which locks the order's row. `add_call_notes`, `confirm_all` and
+`cancel_many` change orders that the caller's transaction has locked with `lock`. A move is looked up in the table, and
+writes the order, a `StatusChange` and the event that the table names. A refusal changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ from webhooks import events
 
 
 class NotCancellable(Refused):
-    """The order has left the warehouse; there is nothing to cancel any more."""
+    """The order has left the warehouse and can no longer be canceled."""
 
     code = "order_not_cancellable"
 
 
 class AlreadyDecided(Refused):
-    """Someone was faster, or the order is not where this move starts."""
+    """Someone was faster, or the move does not start at the order's status."""
 
     code = "order_already_decided"
 
@@ -59,7 +59,7 @@ class Changed(Refused):
         super().__init__(_("The order has changed since you opened it. Read it again before you decide."))
 
 
-TEST_AGENT = "Test agent"  # as a test order's history names who plays the agent and the courier
+TEST_AGENT = "Test agent"  # in a test order's history: whoever plays the agent and the courier
 
 
 # --- Calls -------------------------------------------------------------------------------------------------------
@@ -67,9 +67,9 @@ TEST_AGENT = "Test agent"  # as a test order's history names who plays the agent
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """A call to a customer, as the agent notes it. A `note_id` that is there says that it was noted before.
+    """A call to a customer, as the agent notes it. If a note with the `note_id` exists, the call was noted before.
 
-    A call to a test order has no agent.
+    A call about a test order has no agent.
     """
 
     agent: User | None
@@ -90,29 +90,29 @@ class CallPlan:
     state: CallState
     due_at: datetime
     attempts: int
-    agent_id: UUID | None = None  # who promised to call
+    agent_id: UUID | None = None  # the agent who promised to call
 
 
 def add_call_note(order_id: UUID, **call: Any) -> CallNote | None:
-    """Note one call, whose fields are those of `Call`, on one order; see `add_call_notes`. None when it was noted."""
+    """Note a call, given by the fields of `Call`, on one order, as `add_call_notes` does. None if noted before."""
     with transaction.atomic():
         notes = add_call_notes([lock_one(order_id)], Call(**call))
     return notes[0] if notes else None
 
 
 def add_call_notes(orders: Sequence[Order], call: Call, plans: Mapping[UUID, CallPlan] = {}) -> list[CallNote]:
-    """Note one call on each of `orders`, whose rows the caller's transaction has locked by `lock`.
+    """Note one call on each of `orders`, whose rows the caller's transaction has locked with `lock`.
 
-    An order's status stays what it is: silence is no cancellation, an answer no confirmation. Those that have a plan
-    then wait for what it says. The first note has the call's `note_id`, the other ones' ids follow from it; a call that
-    was noted before changes nothing, so that a form sent twice notes once.
+    Statuses stay: silence is no cancellation, and an answer no confirmation. Orders with a plan then wait for what it
+    says. The first note has the call's `note_id`, from which the ids of the others are derived. A call that was noted
+    before changes nothing, so that a form sent twice is noted once.
     """
     if _is_noted(call):
         return []
     planned = [order for order in orders if order.id in plans]
     written = ["call_state", "call_due_at", "call_attempts", "callback_agent"]
-    if any(order.call_state == CallState.TEST for order in planned):  # which is called alone
-        written.remove("call_state")  # it stays one, whatever it is said to wait for
+    if any(order.call_state == CallState.TEST for order in planned):  # then it is the only order
+        written.remove("call_state")  # it stays a test order, whatever the plan says
     for order in planned:
         plan = plans[order.id]
         order.call_state, order.call_due_at = plan.state, plan.due_at
@@ -162,19 +162,18 @@ def _note(orders: Sequence[Order], call: Call) -> list[CallNote]:
 
 
 def confirm(order_id: UUID, *, actor: Actor, seen_version: int | None = None, call: Call | None = None) -> Order:
-    """The customer said yes. Raises AlreadyDecided, Changed, NotAllowed.
+    """Confirm the order: the customer said yes. Raises AlreadyDecided, Changed, NotAllowed.
 
-    The `call` in which they did is noted with it. One that was noted before is a decision that was made before: then
-    nothing is changed and nothing refused.
+    The `call` in which they did is noted too. If it was noted before, so was the decision: then nothing is changed and
+    nothing refused.
     """
     return move("confirm", order_id, actor=actor, seen_version=seen_version, call=call)
 
 
 def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
-    """The customer said yes to all of `orders`, whose rows the caller's transaction has locked by `lock`.
+    """Confirm all of `orders`, whose rows the caller's transaction has locked with `lock`, and note the call on each.
 
-    Raises AlreadyDecided, NotAllowed; then nothing is changed. The call is noted on each; one that was noted before
-    changes nothing.
+    A call that was noted before changes nothing. Raises AlreadyDecided or NotAllowed with nothing changed.
     """
     if _is_noted(call):
         return
@@ -192,10 +191,10 @@ def cancel(
     seen_version: int | None = None,
     call: Call | None = None,
 ) -> Order:
-    """Cancel what has not been shipped. Raises NotCancellable, AlreadyDecided, Changed, NotAllowed.
+    """Cancel an order that has not been shipped. Raises NotCancellable, AlreadyDecided, Changed, NotAllowed.
 
-    A merchant's cancel of a canceled order changes nothing and is no error: their retry is safe, unless they say which
-    version they saw. A `call` as in `confirm`.
+    A merchant's cancel of a canceled order changes nothing and is no error, so that a retry is safe; not so if they
+    say which version they saw. `call` is as in `confirm`.
     """
     return move(
         "cancel", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version, call=call
@@ -203,13 +202,13 @@ def cancel(
 
 
 def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[UUID, Refused]:
-    """Cancel all that can be of `orders`, whose rows the caller's transaction has locked by `lock`.
+    """Cancel those of `orders` that can be canceled; the caller's transaction has locked their rows with `lock`.
 
-    Why the other ones stay as they are: NotCancellable, AlreadyDecided, NotAllowed.
+    Returns why each of the others stays as it is: NotCancellable, AlreadyDecided or NotAllowed, by order id.
     """
     steps, refused = [], dict[UUID, Refused]()
     for order in orders:
-        if order.status == Status.CANCELED:  # whose history is not asked for each
+        if order.status == Status.CANCELED:  # saves a query of each one's history
             refused[order.id] = AlreadyDecided(cannot_be_done(order.status))
             continue
         try:
@@ -222,17 +221,17 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
 
 
 def ship(order_id: UUID, *, actor: Actor) -> Order:
-    """The parcel was handed to the courier."""
+    """Note that the parcel was handed to the courier."""
     return move("ship", order_id, actor=actor)
 
 
 def deliver(order_id: UUID, *, actor: Actor) -> Order:
-    """The customer took the parcel and paid."""
+    """Note that the customer took the parcel and paid."""
     return move("deliver", order_id, actor=actor)
 
 
 def return_order(order_id: UUID, *, actor: Actor) -> Order:
-    """The parcel came back."""
+    """Note that the parcel came back."""
     return move("return", order_id, actor=actor)
 
 
@@ -246,9 +245,9 @@ def move(
     seen_version: int | None = None,
     call: Call | None = None,
 ) -> Order:
-    """Make the move `name` of the table, as the function of this name does it.
+    """Make the move `name` of the table, as the function for it does.
 
-    Raises a Refused; Order.DoesNotExist outside `account_id`, when that is given.
+    Raises a Refused, or Order.DoesNotExist if the order is not in `account_id`, when that is given.
     """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
@@ -278,8 +277,8 @@ def _allowed(order: Order, name: str, actor: Actor) -> Move:
     return move
 
 
-# The clock is read when all locks are held: a change that waited for one is not dated before changes that others have
-# read meanwhile, who ask next for what has changed since. HAVING needs every row of the step that locks them.
+# The clock is read once all locks are held. Otherwise a change that waited for a lock could be dated before changes
+# that clients have read meanwhile, who then ask only for later ones. HAVING needs every row of the locking step.
 _LOCKED = """
 WITH locked AS MATERIALIZED ({locking})
 SELECT locked.*, (SELECT clock_timestamp() FROM locked HAVING count(*) > 0) AS clock FROM locked
@@ -287,18 +286,18 @@ SELECT locked.*, (SELECT clock_timestamp() FROM locked HAVING count(*) > 0) AS c
 
 
 def lock(orders: QuerySet[Order], most: int | None = None) -> list[Order]:
-    """The first of the orders by key, with their rows locked.
+    """Lock the rows of the orders, or of the first `most` by key, and return these.
 
-    `order.now` is when it is changed: the database's time, and never before the last change.
+    `order.now` is the time of the coming change: the database's time, and never before the last change.
     """
     try:
         locking, parameters = orders.order_by("id").select_for_update(of=("self",))[:most].query.sql_with_params()
-    except EmptyResultSet:  # Django sees that there can be none
+    except EmptyResultSet:  # Django sees that nothing can match
         return []
     return _lock(_LOCKED.format(locking=locking), parameters)
 
 
-# Written once: it is what each move begins with, and takes Django as long to compile as PostgreSQL to execute.
+# Written out because each move begins with it, and Django would take as long to compile it as PostgreSQL to execute it.
 _LOCKED_ONE = _LOCKED.format(
     locking=f"SELECT {', '.join(COLUMNS)} FROM orders_order"  # noqa: S608  (our own columns)
     " WHERE id = %(id)s AND account_id = coalesce(%(account)s, account_id) FOR UPDATE"
@@ -306,7 +305,7 @@ _LOCKED_ONE = _LOCKED.format(
 
 
 def lock_one(order_id: UUID, account_id: UUID | None = None) -> Order:
-    """The order, likewise; Order.DoesNotExist outside `account_id`, when that is given."""
+    """Lock one order, likewise. Raises Order.DoesNotExist if it is not in `account_id`, when that is given."""
     locked = _lock(_LOCKED_ONE, {"id": order_id, "account": account_id})
     if not locked:
         raise Order.DoesNotExist
@@ -321,7 +320,7 @@ def _lock(statement: str, parameters: Any) -> list[Order]:
 
 
 def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> AlreadyDecided:
-    """The refusal, which says who has brought the order where it is."""
+    """The refusal, saying who brought the order to its status, and when."""
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
         return refusal(cannot_be_done(order.status))
@@ -333,10 +332,10 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
 
 
 def cannot_be_done(status: str) -> str:
-    """The sentence of a refusal for the status alone."""
+    """A refusal's sentence that names only the status."""
     return _("This cannot be done to an order that is %(status)s.") % {"status": Status(status).label.lower()}
 
 
 def status_in_words(order: Order) -> dict[str, str]:
-    """What a refusal's sentence says of the order."""
+    """The parameters of a refusal's sentence about the order."""
     return {"status": Status(order.status).label.lower()}

@@ -1,4 +1,4 @@
-"""What /metrics tells of orders."""
+"""What /metrics says about orders."""
 
 import redis
 from django.core.cache import cache
@@ -8,10 +8,10 @@ from codservice import metrics
 from orders.models import Status
 
 _KEY = "pending-orders"
-_KEPT = 600  # seconds; a figure that nobody has counted for so long is none
+_KEPT = 600  # seconds; an older count is not shown
 AGES = ("under_1h", "1h_to_4h", "4h_to_24h", "over_24h")
 
-# Along the index `order_console`. It takes as long as there are pending orders, so beat asks, and not Prometheus.
+# Uses the index `order_console`. It takes longer the more orders are pending, so beat runs it, not Prometheus.
 _PENDING = """
 SELECT count(*) FILTER (WHERE created_at > now() - interval '1 hour'),
     count(*) FILTER (WHERE created_at <= now() - interval '1 hour' AND created_at > now() - interval '4 hours'),
@@ -31,14 +31,14 @@ def register() -> None:
 
 
 def count_pending() -> None:
-    """Count the pending orders for whoever asks for /metrics next, on whichever host."""
+    """Count the pending orders, for whichever host is asked for /metrics next."""
     with connection.cursor() as cursor:
         cursor.execute(_PENDING, [Status.PENDING])
         cache.set(_KEY, cursor.fetchone(), _KEPT)
 
 
 def _last_count() -> list[int]:
-    """The numbers by age; none when Redis is away, nobody has counted, or something else stands there."""
+    """The counts by age; empty if Redis is away, nothing was counted, or the cached value is not ours."""
     try:
         found = cache.get(_KEY)
     except redis.RedisError:

@@ -26,14 +26,14 @@ class Status(models.TextChoices):
     RETURNED = "returned", _("Returned")
 
 
-ENDED = (Status.CANCELED, Status.DELIVERED, Status.RETURNED)  # nothing happens to an order any more
+ENDED = (Status.CANCELED, Status.DELIVERED, Status.RETURNED)  # no move leads on from these
 
 
 class CallState(models.TextChoices):
-    """What a pending order waits for. Of an order that is decided it says what it last waited for.
+    """What a pending order waits for; of a decided order, what it last waited for.
 
-    An order of an account's twin has TEST from its import on and keeps it: nobody is ever called for it, and nothing
-    of it is shown in the console (`Order.live`).
+    An order of an account's twin has TEST from its import on: nobody is ever called about it, and the console never
+    shows it (`Order.live`).
     """
 
     NEW = "new", _("First call")
@@ -49,7 +49,7 @@ class DeliveryType(models.TextChoices):
 
 
 class Move(NamedTuple):
-    """One row of the table of moves: where it leads, who may make it, and the event that tells of it."""
+    """A row of the table of moves: where the move leads, who may make it, and the event that tells of it."""
 
     to: Status
     by: frozenset[Role]
@@ -60,11 +60,11 @@ _AGENTS = frozenset({Role.AGENT, Role.SUPERVISOR})
 _WAREHOUSE = frozenset({Role.SUPERVISOR, Role.COMMAND})
 
 
-# As they are indexed. Written out, because an index serves no expression that has parameters in it.
+# The indexed expressions. They are written out, because an index serves no expression with parameters.
 PHONE_END_LENGTH = 4
 PHONE_END = Func("phone_e164", template="right(%(expressions)s, 4)", output_field=models.CharField())
-# PostgreSQL would take `M.Benali` for a host, `Dr/Ali` for a file and `Ben-Ali` for one word more. Names are found
-# however their accents, alefs and short vowels are written: whoever hears one does not know.
+# Separators become spaces: PostgreSQL would take `M.Benali` for a host, `Dr/Ali` for a file, and count `Ben-Ali` as a
+# word too. Accents, alefs and short vowels are folded: whoever hears a name does not know how it is written.
 _SEPARATORS = "./@:_&?=<>+-"
 _LETTERS = "ÀÂÄÇÈÉÊËÎÏÔÖÙÛÜàâäçèéêëîïñôöùûüأإآٱىةؤئ"
 _AS = "AAACEEEEIIOOUUUaaaceeeeiinoouuuاااايهوي"
@@ -83,15 +83,15 @@ IS_LIVE = Func("call_state", template="(%(expressions)s <> 'test')", output_fiel
 
 
 def has_phone(phone: str) -> Q:
-    """Whether an order names this number (E.164), as the first or the second: each has its index."""
+    """Matches orders with this number (E.164) as their first or second phone; each has its index."""
     return Q(phone_e164=phone) | Q(phone_2_e164=phone)
 
 
 class LiveOrders(models.Manager["Order"]):
-    """The orders of merchants' customers, without those of accounts' twins: what there is for the call center.
+    """The orders that the call center sees: all but those of accounts' twins.
 
-    All that the console reads begins here, and what it reads by SQL says `call_state <> 'test'` or which other states
-    it means; tests/pages/test_twins.py holds it.
+    Everything that the console reads begins here; its SQL says `call_state <> 'test'`, or which other states it means.
+    tests/pages/test_twins.py checks this.
     """
 
     def get_queryset(self) -> models.QuerySet["Order"]:
@@ -99,13 +99,13 @@ class LiveOrders(models.Manager["Order"]):
 
 
 class Order(models.Model):
-    """An order that will be paid in cash at the door.
+    """An order that is paid in cash at the door.
 
-    Made by `orders.importing`; changed by `lifecycle` and `shipments`, whose moves `movement` writes, by `editing` and
-    by `anonymising`.
+    Created by `orders.importing`; changed by `lifecycle` and `shipments`, whose moves `movement` writes, by `editing`
+    and by `anonymising`.
     """
 
-    # (status, move) → Move. What is not in the table is refused (docs/architecture.md).
+    # (status, move) → Move. Moves that are not in the table are refused (docs/architecture.md).
     MOVES = {
         (Status.PENDING, "confirm"): Move(Status.CONFIRMED, _AGENTS, Event.Kind.ORDER_CONFIRMED),
         (Status.PENDING, "cancel"): Move(Status.CANCELED, _AGENTS | {Role.MERCHANT}, Event.Kind.ORDER_CANCELLED),
@@ -143,7 +143,7 @@ class Order(models.Model):
     notes = models.CharField(max_length=2000, blank=True, help_text="The merchant's, for the agent.")
     cancel_reason = models.CharField(max_length=500, blank=True)
 
-    # While it is pending: when it is to be called and why then. Planned by the call center, served by its desk.
+    # While the order is pending: when to call its customer, and why then. Planned and served by the agents' desk.
     call_state = models.CharField(max_length=10, choices=CallState, default=CallState.NEW, db_default=CallState.NEW)
     call_due_at = models.DateTimeField(db_default=Now())
     call_attempts = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="Calls that were not answered.")
@@ -167,7 +167,7 @@ class Order(models.Model):
 
     objects = models.Manager["Order"]()
     live = LiveOrders()
-    now: datetime  # of an order that `lifecycle.lock` has locked
+    now: datetime  # set by `lifecycle.lock`
 
     class Meta:
         verbose_name = _("order")
@@ -189,29 +189,29 @@ class Order(models.Model):
         indexes = [
             # A merchant's list, newest first.
             models.Index(F("account"), F("created_at").desc(), F("id").desc(), name="order_list"),
-            # The same with `status`; and the desk's oldest pending ones of an account.
+            # The same with `status`; and the desk's oldest pending orders of an account.
             models.Index(
                 F("account"), F("status"), F("created_at").desc(), F("id").desc(), name="order_list_by_status"
             ),
-            # The same with `wilaya`, counted with `status` or without by the index alone.
+            # The same with `wilaya`; counted by the index alone, with `status` or without.
             models.Index(
                 fields=["account", "wilaya_code", "-created_at", "-id"], include=["status"], name="order_list_by_wilaya"
             ),
             # What has changed since: `updated_from`, `sort=updated_at`.
             models.Index(F("account"), F("updated_at").desc(), F("id").desc(), name="order_list_by_update"),
-            # All orders of one customer, of any merchant: the console, and the list's `phone`.
+            # All orders of a customer, with any merchant: the console, and the list's `phone`.
             models.Index(F("phone_e164"), F("created_at").desc(), name="order_by_phone"),
             # The console's list: one status, over all merchants, oldest or newest first (ids sort by time).
             models.Index(fields=["status", "id"], condition=~Q(call_state=CallState.TEST), name="order_console"),
             # The oldest orders of accounts' twins (`orders.retention`).
             models.Index(fields=["created_at"], condition=Q(call_state=CallState.TEST), name="order_of_twin"),
-            # Whose customer is to be anonymised next (`orders.retention`); pending orders are not in it.
+            # The orders to anonymise next (`orders.retention`).
             models.Index(
                 fields=["updated_at"],
                 condition=Q(status__in=ENDED, anonymised_at=None),
                 name="order_to_anonymise",
             ),
-            # The orders that name a number as the second one (`has_phone`); most have none.
+            # The orders with a number as the second one (`has_phone`); most have none.
             models.Index(
                 fields=["phone_2_e164"], condition=Q(phone_2_e164__isnull=False), name="order_by_second_phone"
             ),
@@ -227,13 +227,13 @@ class Order(models.Model):
                 condition=Q(status=Status.PENDING, call_state=CallState.CALLBACK),
                 name="order_callback_of_agent",
             ),
-            # Possible duplicates: the same address on the same day. By its digest, because addresses are long.
+            # Possible duplicates: the same address on the same day. A digest, because addresses are long.
             models.Index(MD5(Lower("customer_address")), "created_at", name="order_by_address"),
             # The console's search by the last digits of a phone number, and by the beginnings of a name's words.
             models.Index(PHONE_END, name="order_by_phone_end"),
-            # Short, so that the import that has to sort the list of new words into the index does not wait for it.
+            # A short pending list, so that the import that must sort it into the index does not take long.
             GinIndex(NAME_WORDS, gin_pending_list_limit=512, name="order_by_folded_name"),
-            # The console's list of some days. Orders are written in the order of their times.
+            # The console's list of some days. BRIN, because orders are written in the order of their times.
             BrinIndex(fields=["created_at"], autosummarize=True, name="order_by_time"),
         ]
 
@@ -242,7 +242,7 @@ class Order(models.Model):
 
     @classmethod
     def moves_at(cls, status: str, role: Role) -> set[str]:
-        """The names of the moves that somebody in this role may make of an order of this status."""
+        """The names of the moves that this role may make from this status."""
         return {name for (start, name), move in cls.MOVES.items() if start == status and role in move.by}
 
 
@@ -251,7 +251,7 @@ MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE = 20, 64, 255  # of a li
 
 
 class OrderItem(models.Model):
-    """One line of an order. Name and price are kept as they were ordered."""
+    """A line of an order. Name and price stay as they were ordered."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = account_column()
@@ -281,7 +281,7 @@ class OrderItem(models.Model):
 
 
 class StatusChange(models.Model):
-    """One move of one order: the order's history. Never changed, but that `orders.anonymising` empties the reason."""
+    """A move in an order's history. Never changed, except that `orders.anonymising` empties the reason."""
 
     account = account_column()
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="status_changes", db_index=False)
@@ -298,7 +298,7 @@ class StatusChange(models.Model):
             models.Index(fields=["order", "at"], name="status_change_of_order"),
             # What happened to an account's orders on some days (`orders.daily`, `orders.day_sums`).
             models.Index(fields=["account", "at"], name="status_change_of_account"),
-            # The call center's figures of some days. Changes are written in the order of their times.
+            # The call center's figures of some days. BRIN, because changes are written in the order of their times.
             BrinIndex(fields=["at"], autosummarize=True, name="status_change_by_time"),
         ]
 
@@ -307,9 +307,9 @@ class StatusChange(models.Model):
 
 
 class OrderEdit(models.Model):
-    """One field of an order that was changed before it was confirmed: the old value and the new.
+    """A field's change in an order before it was confirmed: the old value and the new.
 
-    Never changed, but that `orders.anonymising` and `customer_data` empty them.
+    Never changed, except that `orders.anonymising` and `customer_data` empty the values.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -326,7 +326,7 @@ class OrderEdit(models.Model):
         indexes = [
             # An order's history.
             models.Index(fields=["order", "at"], name="order_edit_of_order"),
-            # Numbers that an account's orders once had (`orders.customer_data`).
+            # Phone numbers that an account's orders once had (`orders.customer_data`).
             models.Index(
                 fields=["account"],
                 condition=Q(field__in=("customer_phone", "customer_phone_2")),
@@ -339,7 +339,7 @@ class OrderEdit(models.Model):
 
 
 class CallNote(models.Model):
-    """One call to the customer, or one thing to remember about it."""
+    """A call to the customer, or a remark about the order."""
 
     class Outcome(models.TextChoices):
         ANSWERED = "answered", _("Answered")
@@ -353,9 +353,9 @@ class CallNote(models.Model):
         NOTE = "note", _("Note only")
 
     SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
-    NOTHING_NEW = (*SILENT, Outcome.SKIPPED)  # what a call before said of the number holds still
-    # Outcomes of calls that reached for the customer: what is counted as a call everywhere. The others are remarks, or
-    # hand the order to a colleague.
+    NOTHING_NEW = (*SILENT, Outcome.SKIPPED)  # after these, what an earlier call said of the number still holds
+    # Outcomes of attempts to reach the customer, which are counted as calls everywhere. The others are remarks, or hand
+    # the order to a colleague.
     CALLS = [
         Outcome.ANSWERED.value,
         Outcome.NO_ANSWER.value,
@@ -385,7 +385,7 @@ class CallNote(models.Model):
             models.Index(
                 fields=["account", "created_at"], condition=Q(outcome="wrong_number"), name="call_note_wrong_number"
             ),
-            # The call center's figures of some days. Notes are written in the order of their times.
+            # The call center's figures of some days. BRIN, because notes are written in the order of their times.
             BrinIndex(fields=["created_at"], autosummarize=True, name="call_note_by_time"),
             # The figures' promised calls.
             models.Index(fields=["callback_at"], condition=Q(callback_at__isnull=False), name="call_note_by_promise"),
@@ -396,7 +396,7 @@ class CallNote(models.Model):
 
 
 class ShippingFee(models.Model):
-    """What an account's customers pay for a delivery to one wilaya; set by `orders.fees` alone."""
+    """What an account's customers pay for a delivery to one wilaya; set only by `orders.fees`."""
 
     id = models.BigAutoField(primary_key=True)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -420,7 +420,7 @@ class ShippingFee(models.Model):
 
 
 class Erasure(models.Model):
-    """That a customer's data were erased at their request: who did it, when and in how many orders, and not whose."""
+    """A record that a customer's data was erased on request: by whom, when and in how many orders, but not whose."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="erasures", db_index=False)
@@ -443,8 +443,8 @@ class OrderCount(models.Model):
     """How many orders an account has in each status: the sum of the deltas.
 
     Triggers on the orders' table append the deltas (migration `count_orders`), so that no way of writing an order
-    can forget them, and beat folds them together (`orders.counts`). A counter that each import updates would make
-    all imports of an account wait for each other; counting the rows would take longer with each order.
+    can forget them, and beat folds them (`orders.counts`). A counter that each import updates would make all imports
+    of an account wait for each other; counting the rows would take longer with each order.
     """
 
     account = account_column()
@@ -453,7 +453,7 @@ class OrderCount(models.Model):
 
     class Meta:
         indexes = [
-            # Read by the sum alone, without the table.
+            # For sums by the index alone.
             models.Index(fields=["account", "status"], include=["delta"], name="order_count_of_account"),
         ]
 
@@ -462,19 +462,19 @@ class OrderCount(models.Model):
 
 
 class DayFigure(models.Model):
-    """What happened to an account's orders on one day of Algeria's: all, or those of one wilaya, product and so on.
+    """What happened to an account's orders on one day in Algeria: to all, or to those of one wilaya, product and so on.
 
-    Written by `orders.day_sums` alone; `orders.daily` says what each figure counts.
+    Written only by `orders.day_sums`; `orders.daily` says what each figure counts.
     """
 
     class Dimension(models.TextChoices):
         ALL = "all"  # key: empty
         WILAYA = "wilaya"  # its code
-        SOURCE = "source"  # empty for orders that tell none
+        SOURCE = "source"  # empty for orders without one
         PRODUCT = "product"  # its id
-        NAME = "name"  # what a line without a product is called
+        NAME = "name"  # the name of a line without a product
         REASON = "reason"  # why orders were canceled, up to a colon
-        WAIT = "wait"  # for a first call: the number of its span in `daily.WAITS`
+        WAIT = "wait"  # how long the first call took: the number of the span in `daily.WAITS`
 
     id = models.BigAutoField(primary_key=True)
     account = account_column()
@@ -500,7 +500,7 @@ class DayFigure(models.Model):
 
     class Meta:
         constraints = [
-            # Also the index of what a period and one way to divide it need.
+            # Also the index for a period by one dimension.
             models.UniqueConstraint(fields=["account", "dimension", "day", "key"], name="one_figure_per_day"),
         ]
 
@@ -509,7 +509,7 @@ class DayFigure(models.Model):
 
 
 class SummedUp(models.Model):
-    """Until when what happened to an account's orders stands in DayFigure; nothing yet without it."""
+    """The time until which an account's orders are summed up in DayFigure; null if they are not yet."""
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="+", primary_key=True)
     until = models.DateTimeField(null=True)
@@ -519,11 +519,11 @@ class SummedUp(models.Model):
 
 
 class ChangedDay(models.Model):
-    """A day on which something of the account's orders is no longer as it was.
+    """A day for which something in the account's orders has changed.
 
-    Triggers append it in the transaction that changes it (migration `days`), so that no way of changing an order can
-    forget it; until the day is summed up anew, its figures are read from the rows. They append it twice: for the
-    account, and without one for what is summed up over all accounts.
+    Triggers append it in the transaction of the change (migration `days`), so that no way of changing an order can
+    forget it. Until the day is summed up anew, its figures are read from the rows. Each is appended twice: for the
+    account, and without an account for what is summed up over all of them.
     """
 
     account = account_column(null=True)
@@ -540,7 +540,7 @@ class ChangedDay(models.Model):
 
 
 class Searchable(models.Model):
-    """An account whose orders are indexed for `q` (`orders.trigrams`): those up to `through`; none yet without it."""
+    """An account whose orders are indexed for `q` (`orders.trigrams`) up to `through`, or not yet if that is null."""
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="+", primary_key=True)
     through = models.DateTimeField(null=True)
@@ -550,9 +550,9 @@ class Searchable(models.Model):
 
 
 class OrderTrigrams(models.Model):
-    """Hashes of all that is three characters long in an order's name, phone and address; `orders.trigrams` writes it.
+    """Hashes of all trigrams in an order's name, phone and address; written by `orders.trigrams`.
 
-    No foreign keys: to check them would write to each order. What is deleted goes by way of SearchChange.
+    No foreign keys, because checking them would write to each order. Deleted orders are noted in SearchChange.
     """
 
     order_id = models.UUIDField(primary_key=True)
@@ -561,7 +561,7 @@ class OrderTrigrams(models.Model):
 
     class Meta:
         indexes = [
-            # The list's `q`. Written in bulk by a worker: each order by itself would cost ten times as much.
+            # The list's `q`. A worker writes it in bulk; order by order would cost ten times as much.
             GinIndex(fields=["trigrams"], name="order_by_trigrams"),
         ]
 
@@ -570,7 +570,7 @@ class OrderTrigrams(models.Model):
 
 
 class SearchChange(models.Model):
-    """An order whose OrderTrigrams are not those of its texts; triggers append it (migration `search`)."""
+    """An order whose OrderTrigrams may not match its texts; triggers append it (migration `search`)."""
 
     account = account_column()
     order_id = models.UUIDField()

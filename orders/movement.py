@@ -1,5 +1,5 @@
-"""How moves are made, written and told of: `lifecycle` and `shipments` decide, this is the one statement that one move
-costs, or a thousand."""
+"""How moves are made and written. `lifecycle` and `shipments` decide; here is the one statement that writes the moves,
+one or a thousand, with their events."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from webhooks.models import Event
 
 
 class Step(NamedTuple):
-    """One move that an order has made in memory: `order` is as it is after its last one."""
+    """A move that an order has made in memory. `order` is as it is after the last of its moves."""
 
     order: Order
     from_status: Status
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
 
 def make(order: Order, move: Move, reason: str) -> Step:
-    """Make a move of an order, which `lifecycle.lock` has locked, in memory."""
+    """Make a move in memory, of an order that `lifecycle.lock` has locked."""
     step = Step(order, Status(order.status), move.to, reason, move.event)
     order.status, order.updated_at, order.version = move.to, order.now, order.version + 1
     if move.to == Status.CONFIRMED:
@@ -45,7 +45,7 @@ _ORDER_COLUMNS = {
     "canceled_at": "timestamptz",
     "cancel_reason": "text",
 }
-COLUMNS = ("account_id", *_ORDER_COLUMNS)  # of an order that is moved
+COLUMNS = ("account_id", *_ORDER_COLUMNS)  # what must be loaded of an order to move it
 _CHANGES = ", ".join(f"{name} = moved.{name}" for name in _ORDER_COLUMNS if name != "id")
 _MOVED = ", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items())
 _WRITE = f"""
@@ -67,7 +67,7 @@ SELECT count(*) FROM delivery
 
 
 def write(steps: Sequence[Step], actor: Actor) -> None:
-    """Write orders that are locked, and their history and an event for each of `steps`, in this order."""
+    """Write the locked orders of `steps`, and a history entry and an event for each step, in this order."""
     moved = {step.order.id: step.order for step in steps}
     orders = [{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in moved.values()]
     history = [

@@ -1,6 +1,6 @@
-"""What only the merchant can put right, for their home page: one statement for each kind, and the first few of it.
+"""What only the merchant can put right, for their home page: the first few things of each kind, by one statement each.
 
-Another kind is another function in NEEDS.
+To add a kind, add a function to NEEDS.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from orders.models import CallNote
 from webhooks.models import Webhook
 
 SHOWN = 5  # of each kind
-MOST = 100  # are counted, and no further
-SOLD_DAYS = 7  # a stock is short that is smaller than what was ordered in so many days, today among them
-RUNNING_OUT = "running-out"  # what the products' page calls these
-CALLED_DAYS = 30  # orders whose number was wrong longer ago are not brought up any more
+MOST = 100  # wrong numbers are counted only so far
+SOLD_DAYS = 7  # stock is short when it is less than was ordered in so many days, today included
+RUNNING_OUT = "running-out"  # the filter's name on the products' page
+CALLED_DAYS = 30  # wrong numbers from longer ago are no longer shown
 
 
 class Line(NamedTuple):
-    """One thing that needs the merchant: its name, what more there is to say, where it is put right, and where it is
-    seen by who may only read, if elsewhere; and a phone number (E.164)."""
+    """One thing that needs the merchant: its name, more about it, the page that puts it right, the page for those who
+    may only read, if another, and a phone number (E.164)."""
 
     name: str
     text: str = ""
@@ -38,14 +38,14 @@ class Line(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A kind of what needs the merchant: a sentence that says how many, the first of them, and where all are."""
+    """A kind of need: a sentence that says how many there are, the first of them, and the page that lists them all."""
 
     title: str
     lines: list[Line]
     address: str = ""
 
 
-# The days as far as they are summed up: an order comes to it within minutes.
+# Reads only days that are summed up: an order gets there within minutes.
 _SHORT = """
 WITH sold AS (
     SELECT key, sum(unit_count) AS units FROM orders_dayfigure
@@ -60,13 +60,13 @@ ORDER BY product.stock_quantity - sold.units, product.sku LIMIT %(shown)s
 
 
 def running_out(account: Account) -> list[UUID]:
-    """The ids of the products that `short_stock` means, all of them."""
+    """The ids of all products that `short_stock` means."""
     rows = _ask(_SHORT, account.id, since=days.today() - timedelta(days=SOLD_DAYS - 1), shown=None)
     return [id_ for id_, *_rest in rows]
 
 
 def short_stock(account: Account, today: date) -> Need | None:
-    """Products of which fewer are left than were ordered in the last days."""
+    """Products of which fewer are left than were ordered in the last SOLD_DAYS."""
     rows = _ask(_SHORT, account.id, since=today - timedelta(days=SOLD_DAYS - 1))
     if not rows:
         return None
@@ -87,7 +87,7 @@ def short_stock(account: Account, today: date) -> Need | None:
 
 
 def failing_webhooks(account: Account, today: date) -> Need | None:
-    """Webhooks of which the holder has a mail, or is about to have one."""
+    """Webhooks that do not answer; the account holder has been mailed about them, or is about to be."""
     failing = Webhook.of(account.id).unanswered()
     rows = list(failing.order_by("created_at").values_list("id", "url"))  # an account has few
     if not rows:
@@ -101,9 +101,9 @@ def failing_webhooks(account: Account, today: date) -> Need | None:
     return Need(title % {"count": len(rows)}, lines)
 
 
-# Along `call_note_wrong_number`. What was put back into the queue or answered since is not asked for again, nor is what
-# has a new number, which agents call at once: only where they do not may it be the same, written in another way. Of an
-# order's notes the last alone, since one says of those before it that something was new.
+# Uses the index `call_note_wrong_number`. Left out are orders that were put back into the queue or answered since, and
+# those with a new number, which agents call at once. Where they do not, the new number may be the same one, written in
+# another way. Only an order's last such note counts: it is itself something new after those before it.
 _WRONG = """
 SELECT id, customer_name, phone_e164, called FROM (
     SELECT o.id, o.customer_name, o.phone_e164, n.created_at, coalesce(edit.old, o.customer_phone) AS called
@@ -128,7 +128,7 @@ SELECT id, customer_name, phone_e164, called FROM (
 
 def wrong_numbers(account: Account, today: date) -> Need | None:
     """Pending orders that nobody can call, because the number is not the customer's."""
-    # Imported here: what reads numbers is loaded by who reads some, and this module by every process.
+    # Imported here, because every process loads this module, and only some read phone numbers.
     from orders import phones
 
     since = days.start_of(today - timedelta(days=CALLED_DAYS))
@@ -151,8 +151,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     )
 
 
-# Of each kind of file the last one that was taken in to its end, and what began after it and was not: who has sent the
-# rows again has mended them, and a file of which nothing came mends none. Rows are kept for some weeks.
+# For each kind of file, the last one that was taken in whole, and any that began later and was not: who has sent the
+# rows again has mended them, but a file that was not taken in mends none. Refused rows are kept for some weeks.
 _REFUSED = """
 SELECT upload.id, upload.name, refused.count, sum(refused.count) OVER () FROM uploads_upload upload
 CROSS JOIN LATERAL (SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = upload.id) AS refused
@@ -165,7 +165,7 @@ WHERE upload.account_id = %(account)s AND upload.finished_at IS NOT NULL AND ref
 
 
 def refused_rows(account: Account, today: date) -> Need | None:
-    """Rows of the last files that were not taken in."""
+    """Rows of the last files that were refused."""
     rows = _ask(_REFUSED, account.id)
     if not rows:
         return None
@@ -190,5 +190,5 @@ NEEDS: list[Callable[[Account, date], Need | None]] = [wrong_numbers, refused_ro
 
 
 def of_account(account: Account, today: date) -> list[Need]:
-    """What needs the merchant now, what costs orders first. As many statements as there are kinds."""
+    """What needs the merchant now, first what costs orders. One statement for each kind."""
     return [need for each in NEEDS if (need := each(account, today)) is not None]

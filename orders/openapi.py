@@ -1,4 +1,4 @@
-"""The deliveries about orders, as the OpenAPI description has them, with an example of each."""
+"""The deliveries about orders for the OpenAPI description, each with an example."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

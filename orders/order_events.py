@@ -1,4 +1,4 @@
-"""What events of orders tell: the `data` of each kind, of which webhooks, the feed and the description have theirs."""
+"""What events about orders tell: the `data` of each kind, in webhooks, the feed and the API's description."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -41,7 +41,7 @@ _to_event, _to_event_with_number = converter(OrderEvent), converter(OrderEventWi
 
 
 def told(order: Order, kind: Event.Kind, *, status: Status | None = None) -> Told:
-    """The event of a change of an order, which had this `status` then if it is not the one that it has."""
+    """The event of an order's change; `status` is its status then, if that was not the present one."""
     to_event = _to_event if kind in (Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED) else _to_event_with_number
     data = to_event(order, from_attributes=True)
     return Told(order.account_id, kind, data if status is None else replace(data, status=status), order.now)

@@ -1,7 +1,7 @@
-"""The account's quick start, in test mode: lines that import and confirm a first order as they stand, and whether
-things have arrived.
+"""The account's quick start in test mode: programs that import and confirm a first order, ready to run, and what has
+arrived so far.
 
-It shows orders and webhooks, so it stands in the room that may see both.
+It shows orders and webhooks, so it is in the room that may see both.
 """
 
 from typing import Any
@@ -24,14 +24,14 @@ from orders.models import Order
 from webhooks.models import Webhook
 
 PLACEHOLDER = "YOUR_API_KEY"
-# The lines' languages: a name, and how lines that were saved are run; curl's go into a terminal as they are.
+# The programs' languages: a name, and the command that runs the saved file; curl's lines are pasted into a terminal.
 LANGUAGES = {
     "curl": ("curl", ""),
     "python": ("Python", "python3 order.py"),
     "php": ("PHP", "php order.php"),
     "javascript": ("JavaScript", "node order.js"),
 }
-# Of each webhook's log the newest deliveries that are looked through for one that was acknowledged.
+# How many of each webhook's newest deliveries are searched for an acknowledged one.
 LOOKED_THROUGH = 1000
 
 
@@ -39,7 +39,7 @@ LOOKED_THROUGH = 1000
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key", "lines")
 def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
-    """By POST with a new test key, which stands in this answer's lines and is never shown again."""
+    """The quick start. POST makes a new test key, which is in this answer's programs and never shown again."""
     key, live = "", account.live or account
     if request.method == "POST":
         try:
@@ -64,7 +64,7 @@ def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def lines(url: str, key: str) -> list[dict[str, str]]:
-    """For each language the program that imports a test order and confirms it, ready to run."""
+    """A program for each language that imports a test order and confirms it, ready to run."""
     return [
         {
             "language": language,
@@ -77,7 +77,7 @@ def lines(url: str, key: str) -> list[dict[str, str]]:
     ]
 
 
-# Along each webhook's log, newest first; the account has twenty webhooks at most.
+# Reads each webhook's log by its index, newest first; an account has at most twenty webhooks.
 _ACKNOWLEDGED = """
 SELECT d.id, d.finished_at FROM webhooks_webhook w CROSS JOIN LATERAL (
     SELECT id, status, finished_at FROM webhooks_delivery
@@ -87,8 +87,7 @@ WHERE w.account_id = %s AND w.deleted_at IS NULL AND d.status = 'delivered' ORDE
 
 
 def progress_of(account: Account) -> dict[str, Any]:
-    """The first `order`, and the first acknowledged `delivery` among the newest of each webhook; None for what is not
-    there yet."""
+    """The first `order`, and the first acknowledged `delivery` among each webhook's newest; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute(_ACKNOWLEDGED, [LOOKED_THROUGH, account.id])
         found = cursor.fetchone()
@@ -102,7 +101,7 @@ def progress_of(account: Account) -> dict[str, Any]:
 @by_itself
 @require_safe
 def progress(request: HttpRequest, account: Account) -> HttpResponse:
-    """The part of the page that says what has arrived, for the page to ask for again."""
+    """The part of the page that says what has arrived; the page asks for it again and again."""
     return render(request, "orders/progress.html", {"progress": progress_of(account)})
 
 

@@ -1,5 +1,7 @@
-"""Orders with all that belongs to them, and one of them as the API shows it: by a statement that is written once, since
-Django takes longer to build and compile the like of it for each order than everything else takes.
+"""Orders with all that belongs to them.
+
+A single order is read by a statement that is written out: building and compiling it with Django for each order takes
+longer than everything else.
 """
 
 from collections.abc import Collection
@@ -15,13 +17,13 @@ from orders.models import Order
 
 
 def _belonging(table: str, by: str, *columns: str, **others: str) -> str:
-    """SQL of an order's rows of another table, as a list of dicts: `columns`, and `others` by their names there."""
+    """SQL for an order's rows in another table as a list of dicts, with `columns`, and `others` as name=SQL."""
     pairs = ", ".join(f"'{name}', {value}" for name, value in {**{name: name for name in columns}, **others}.items())
     return f"ARRAY(SELECT jsonb_build_object({pairs}) FROM {table} WHERE order_id = {{order}} ORDER BY {by})"  # noqa: S608  (our own tables)
 
 
-# What belongs to an order, as SQL in which `{order}` is its id. Amounts are text there and times ISO 8601 text, because
-# JSON would turn them into floats and strings.
+# What belongs to an order, as SQL in which `{order}` is its id. Amounts are text, because JSON would make them floats;
+# times are ISO 8601 text.
 BELONGING = {
     "detail_items": _belonging(
         "orders_orderitem", "position",
@@ -35,7 +37,7 @@ BELONGING = {
     ),
     "detail_edits": _belonging("orders_orderedit", "at, id", "field", "old", "new", "at", "actor"),
 }  # fmt: skip
-# Of its call notes and edits the latest `{most}`: it may have 10 000.
+# The latest `{most}` of an order's call notes and edits: it may have 10 000.
 LATEST = {
     "detail_notes": _belonging(
         "(SELECT * FROM orders_callnote WHERE order_id = {order} ORDER BY created_at DESC, id DESC LIMIT {most}) n",
@@ -59,7 +61,7 @@ FROM orders_order o WHERE id = %s AND account_id = %s
 
 
 def read(account_id: UUID, order_id: UUID) -> dict[str, Any]:
-    """A row of `with_detail(Order.objects).values()`; raises Order.DoesNotExist."""
+    """One order as a row of `with_detail(Order.objects).values()`. Raises Order.DoesNotExist."""
     with connection.cursor() as cursor:
         cursor.execute(_READ, [order_id, account_id])
         found = cursor.fetchone()
@@ -70,5 +72,5 @@ def read(account_id: UUID, order_id: UUID) -> dict[str, Any]:
 
 
 def with_detail(orders: QuerySet[Order], *, but: Collection[str] = ()) -> QuerySet[Order]:
-    """Each order with all that belongs to it, as the lists of BELONGING `but` these, in the one statement."""
+    """Add all that belongs to the orders to the same statement, as the lists of BELONGING, except those in `but`."""
     return orders.annotate(**{name: each for name, each in _LISTS.items() if name not in but})

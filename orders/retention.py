@@ -1,10 +1,10 @@
 """Anonymising the customers of old orders, as Algeria's law on personal data (18-07) asks for.
 
-An order that ended CUSTOMER_RETENTION_DAYS ago, and that nobody has called about since, no longer needs to know whose
-it was: `orders.anonymising` says what is overwritten.
+An order that ended CUSTOMER_RETENTION_DAYS ago, and that nobody has called about since, no longer needs its customer:
+`orders.anonymising` says what is overwritten.
 
-Test orders, those of accounts' twins, are deleted as a whole TEST_ORDERS_KEPT after their import. Their events stay
-longer, as the feed promises, and no longer say whose they were: by the order alone could they be found to be erased.
+Test orders, those of accounts' twins, are deleted TEST_ORDERS_KEPT after their import. Their events stay longer, as the
+feed promises, but lose their customers at the same time: later, without the orders, nobody could find them to erase.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ from orders.anonymising import NOBODY
 from orders.models import ENDED
 from webhooks import personal
 
-BATCH = 200  # orders that a statement anonymises or deletes
-LOOK = 10_000  # test orders whose events are looked for at once: that takes as long as for one
+BATCH = 200  # orders that one statement anonymises or deletes
+LOOK = 10_000  # test orders whose events are searched at once, which takes as long as for one order
 TEST_ORDERS_KEPT = timedelta(days=30)  # docs/test-mode.md
 
-_ENDED = tuple(map(str, ENDED))  # as SQL has it, too
-# Orders that have ended, along the index `order_to_anonymise`.
+_ENDED = tuple(map(str, ENDED))  # its repr is also SQL
+# Uses the index `order_to_anonymise`.
 _ANONYMISE = anonymising.statement(f"""
     SELECT id FROM orders_order o
     WHERE status IN {_ENDED} AND anonymised_at IS NULL
@@ -49,9 +49,9 @@ FROM page ORDER BY updated_at DESC, id DESC LIMIT 1
 
 
 def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Overwrite the customers of orders that ended CUSTOMER_RETENTION_DAYS ago; nobody, when that is 0.
+    """Overwrite the customers of orders that ended CUSTOMER_RETENTION_DAYS ago; of none if that is 0.
 
-    A sweep of `codservice.retention`, whose `before` is not asked.
+    A sweep of `codservice.retention`; ignores `before`.
     """
     if not settings.CUSTOMER_RETENTION_DAYS:
         yield {"customers": 0}
@@ -78,13 +78,13 @@ def _count(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
         yield {"customers": count}
 
 
-# Along the index `order_of_twin`, behind the last one that was chosen: what is locked stays, and is not chosen again.
+# Uses the index `order_of_twin`, and goes on after the last order chosen: locked orders stay, and are not chosen again.
 _OLD_TESTS = """
 SELECT account_id, created_at, id FROM orders_order
 WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval AND (created_at, id) > (%(at)s, %(id)s)
 ORDER BY created_at, id LIMIT %(look)s
 """
-# What belongs to an order goes with it, by the same statement.
+# Also deletes what belongs to the orders.
 _DELETE_TESTS = """
 WITH old AS MATERIALIZED (
     SELECT id FROM orders_order WHERE id = ANY(%(orders)s) ORDER BY id FOR UPDATE SKIP LOCKED
@@ -107,7 +107,7 @@ SELECT count(*) FROM orders_order WHERE call_state = 'test' AND created_at < now
 def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Delete the orders of accounts' twins that were imported TEST_ORDERS_KEPT ago, and their customers from events.
 
-    A sweep of `codservice.retention`, whose `before` is not asked.
+    A sweep of `codservice.retention`; ignores `before`.
     """
     parameters = {"kept": TEST_ORDERS_KEPT}
     if dry_run:
@@ -135,11 +135,11 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
 
 
 def _delete_tests(account_id: UUID, ids: list[UUID], told: personal.Found) -> int:
-    """Of one twin, but for those that somebody changes just now. How many orders."""
+    """Delete these orders of one twin, except those that are locked. Returns how many were deleted."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_DELETE_TESTS, {"orders": ids})
         deleted = {id_ for (id_,) in cursor.fetchall()}
-        # Nothing more is told of them from now on.
+        # Deleted orders have no more events after these.
         events = [*told.of(ids), *personal.events_of(account_id, ids, since=told.since).of(ids)]
         personal.overwrite(events, anonymising.TOLD, where=lambda data: data["id"] in deleted)
     return len(deleted)

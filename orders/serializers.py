@@ -1,4 +1,4 @@
-"""Orders as they come in (docs/orders.md): each class reads a body, and describes it."""
+"""Orders as they come in (docs/orders.md). Each class reads a body and describes it."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -23,18 +23,18 @@ from orders.models import (
 
 MAX_ORDERS = 100  # of a batch (docs/orders.md)
 
-# An order on its way in, by the names of its columns, with its lines so as `items`. Each step adds to it:
+# An order on its way in: a dict by the names of its columns, with its lines as `items`, likewise. Each step adds to it:
 #
 #   step                 to the order                             to each line
 #   read_order           SENT and DERIVED                         SENT_OF_LINE
 #   importing._row       id, account_id; event_id and event,      id, sku; product_name and unit_price
-#                        which are no columns                     of the catalog, where they are None
-#   importing._outcomes  status, created_at; of a copy, for bodies.imported
+#                        which are no columns                     from the catalog, where they are None
+#   importing._outcomes  status, created_at, in a copy for bodies.imported
 Row = dict[str, Any]
 
 
 class PhoneField(Text):
-    """An Algerian phone number in any usual form; gives the pair (as sent, E.164), None for one that is blank."""
+    """An Algerian phone number in any usual form; gives (as sent, E.164), or None if it is blank."""
 
     def clean(self, data: Any) -> tuple[str, str] | None:  # type: ignore[override]
         text = super().clean(data)
@@ -47,7 +47,7 @@ class PhoneField(Text):
 
 
 class RegionField(Text):
-    """The name or code of a region, a code also as a JSON integer; gives the text as sent."""
+    """The name or code of a region; a code may be a JSON integer too. Gives the text as sent."""
 
     def clean(self, data: Any) -> str:
         if type(data) is int and 0 <= data <= 99_999:
@@ -57,7 +57,7 @@ class RegionField(Text):
         return super().clean(data)
 
 
-# What every client should send for a wilaya; many more spellings are understood.
+# What clients should send for a wilaya, though many more spellings are understood.
 WILAYA_TEXTS = [
     {"type": "string", "pattern": "^(0{0,2}[1-9]|0?[1-6][0-9])$", "title": "Code"},
     {"type": "string", "enum": [name for w in regions.WILAYAS for name in (w.name, w.name_ar)], "title": "Wilaya"},
@@ -85,7 +85,7 @@ class DeliveryTypeField(Strict, serializers.ChoiceField):
 
 
 class Lines(serializers.ListSerializer):
-    """A list of bodies; gives for each what its `read` gives."""
+    """A list of bodies; gives what `read` gives for each."""
 
     default_error_messages = {
         "not_a_list": "Must be a list.",
@@ -97,19 +97,19 @@ class Lines(serializers.ListSerializer):
 
 
 class Body(serializers.Serializer):
-    """A JSON object, read field by field without what DRF adds for forms, sources and partial updates.
+    """A JSON object, read field by field, without what DRF adds for forms, sources and partial updates.
 
-    A file of orders runs through these checks at the rate that is left after them.
+    How fast files of orders are imported depends on these checks.
     """
 
     default_error_messages = dict.fromkeys(("invalid", "null"), "Must be an object.")
-    only_sent = False  # whether it says what shall change: then what is not there has no default
+    only_sent = False  # whether the body says what to change: then a field that is not sent has no default
 
     class Meta:
         list_serializer_class = Lines
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
-        """What can be read, and what is wrong with the rest as DRF nests it. For null a field has its default."""
+        """What could be read, and the errors of the rest, nested as in DRF. Null stands for a field's default."""
         if type(data) is not dict:
             try:
                 self.run_validation(data)
@@ -132,7 +132,7 @@ class Body(serializers.Serializer):
 
     @cached_property
     def _checks(self) -> list[tuple[str, Callable[[Any], Any], Any, bool]]:
-        """Of each field (name, check, default, may_lack); one that may lack is not read from a body without it."""
+        """(name, check, default, may_lack) of each field; one that may lack is skipped if the body lacks it."""
         return [
             (
                 name,
@@ -159,7 +159,7 @@ class OrderItemImport(Body):
         default=dict,
     )
 
-    # By what may not be: of the parts of an `anyOf` generators of clients make classes, none of which is a whole line.
+    # Said by what is not allowed: of the parts of an `anyOf`, client generators make classes that are not whole lines.
     openapi_extra = {
         "not": {
             "anyOf": [
@@ -196,14 +196,14 @@ class OrderImport(Body):
     items = OrderItemImport(many=True, allow_empty=False, max_length=MAX_LINES)
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
-        """Field by field, then what is made of regions, of which one depends on the other."""
+        """Read the fields, then find the regions' codes: the commune depends on the wilaya."""
         values, errors = self.read_fields(data)
         if "customer_wilaya" in values:
             values["wilaya_code"], values["commune_code"] = place(values, errors)
         return values, errors
 
     def read_fields(self, data: Any) -> tuple[dict[str, Any], Any]:
-        """Field by field, each by itself."""
+        """Read the fields, each by itself."""
         values, errors = super().read(data)
         if lines := values.get("items"):
             values["items"] = [line for line, _ in lines]
@@ -239,11 +239,11 @@ class OrderBatch(serializers.Serializer):
 _PHONES = (("customer_phone", "phone_e164"), ("customer_phone_2", "phone_2_e164"))
 
 
-# A name that is not spelled exactly costs 20 µs to 4 ms to find or to refuse, and a shop spells it the same each time.
-# Of texts that were read, and so are short: what is sent may have a megabyte of spaces around it.
+# A name that is not spelled exactly takes 20 µs to 4 ms to find or refuse, and a shop spells it the same each time.
+# Only texts that were read are cached, since these are short: what is sent may have a megabyte of spaces around it.
 @lru_cache(maxsize=1024)
 def _wilaya(text: str) -> regions.Wilaya | str:
-    """The wilaya, or the sentence that refuses the text."""
+    """The wilaya, or the message that refuses the text."""
     try:
         return regions.find_wilaya(text)
     except regions.NotFound as error:
@@ -261,9 +261,9 @@ def _commune(text: str, wilaya_code: str) -> regions.Commune | str:
 def place(
     texts: dict[str, Any], errors: dict[str, Any], wilaya_code: str | None = None, commune_code: str | None = None
 ) -> tuple[str | None, str | None]:
-    """The codes of the wilaya and the commune that `texts` name; one that is not there stays as its code says.
+    """The codes of the wilaya and commune that `texts` name; where a text is missing, the given code stays.
 
-    What is wrong is added to `errors`: a commune that stays must lie in a wilaya that does not, too.
+    Adds problems to `errors`. A commune that stays must lie in a new wilaya too.
     """
     if "customer_wilaya" in texts:
         wilaya = _found(errors, "customer_wilaya", _wilaya(texts["customer_wilaya"]))
@@ -280,22 +280,22 @@ def _found(errors: dict[str, Any], name: str, found: Any) -> Any:
     return found
 
 
-# DRF copies a serializer's fields for every instance, which costs more than the checks themselves. These checks keep
-# no state, so that one instance serves all requests.
+# DRF copies a serializer's fields for every instance, which costs more than the checks themselves. The checks keep no
+# state, so one instance serves all requests.
 _IMPORT = OrderImport()
 _CHANGES = OrderChanges()
 _BATCH = OrderBatch()
 
-# What an import sends of an order and of a line, and what is derived from it.
+# The fields that an import sends of an order and of a line, and what is derived from them.
 SENT: list[str] = [name for name in _IMPORT.fields if name != "items"]
 SENT_OF_LINE: list[str] = list(OrderItemImport().fields)
 DERIVED = ["phone_e164", "phone_2_e164", "wilaya_code", "commune_code"]
 
 
 def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
-    """What a body says of an order, by the names of its columns, and all that is wrong with it by dotted path.
+    """Read a body as an order, by the names of its columns, and all that is wrong with it, by dotted path.
 
-    When nothing is wrong the order is whole but for ids and for what the catalog knows of its `items`; else it is what
+    If nothing is wrong, only ids and what the catalog knows of the `items` are missing. Otherwise the order is what
     could be read.
     """
     values, errors = _IMPORT.read(body)
@@ -303,21 +303,21 @@ def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
 
 
 def read_batch(body: dict[str, Any]) -> list[Any]:
-    """The bodies of a batch, of which none has been looked at. Raises Invalid."""
+    """The bodies of a batch, none of them checked yet. Raises Invalid."""
     return read_body(_BATCH, body)["orders"]
 
 
 def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:
-    """What shall be different, by the names of the columns, and all that is wrong with it by dotted path.
+    """Read what is to change, by the names of the columns, and all that is wrong with it, by dotted path.
 
-    Regions are texts yet, for which `place` finds the codes: what is not sent is the order's own.
+    Regions are still texts; `place` finds their codes, together with the order's own.
     """
     values, errors = _CHANGES.read_fields(body)
     return values, flatten(errors) if errors else {}
 
 
 def external_id(body: Any) -> str | None:
-    """The body's external_id as we keep it; None when there is none that can be used."""
+    """The body's external_id as we store it; None if it has none that can be used."""
     if type(body) is not dict:
         return None
     try:
@@ -327,7 +327,7 @@ def external_id(body: Any) -> str | None:
 
 
 def wilaya_code(body: dict[str, Any]) -> str | None:
-    """Where the body's order goes; None when that is not clear."""
+    """The code of the wilaya that the body names; None if it cannot be told."""
     try:
         text = _IMPORT.fields["customer_wilaya"].run_validation(body.get("customer_wilaya"))
     except serializers.ValidationError:

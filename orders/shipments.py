@@ -1,4 +1,4 @@
-"""Orders moved to where couriers say that they are."""
+"""Moving orders to where couriers say that they are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,33 +16,33 @@ from orders import importing, lifecycle, movement
 from orders.models import IS_LIVE, Move, Order, Status
 from orders.order_events import OrderEventWithNumber
 
-# What couriers move orders to.
+# The statuses that couriers move orders to.
 STATUSES = (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)
 
 
 class UnknownOrder(Refused):
-    """No order has this id, or none that is the account's."""
+    """No order, or no order of the account, has this id."""
 
     code, status = "not_found", 404
 
 
 @dataclass(slots=True, frozen=True)
 class Shipment:
-    """Where a courier says that an order is; the order by its id, or within an account by its `external_id`."""
+    """Where a courier says that an order is. The order is named by id or, within an account, by `external_id`."""
 
     status: Status
     order_id: UUID | None = None
     external_id: str | None = None
     reason: str = ""
-    seen_version: int | None = None  # where a person decides: the order as they saw it
+    seen_version: int | None = None  # the version that a person saw, if one decides
 
 
 def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | None = None) -> list[bool | Refused]:
-    """Move many orders to where a courier says they are, in one transaction of five statements, one after the other.
+    """Move many orders to where a courier says they are, one after the other, in one transaction of five statements.
 
-    For each whether its order moved; False when it is there, or has been there on its way. Couriers leave steps out:
-    an order that is to be further than the next status makes the moves between too, when all of them are the actor's.
-    With `account_id` other accounts' orders do not exist, and without it test orders do not.
+    Returns for each whether its order moved, or why it is refused; False means that it is there already, or has passed
+    it. Couriers leave steps out: an order also makes the moves between, if the actor may make all of them. With
+    `account_id`, other accounts' orders do not exist; without it, test orders do not.
     """
     outcomes: list[bool | Refused] = []
     steps: list[movement.Step] = []
@@ -70,15 +70,15 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
 
 
 def leads(start: Status, end: Status, role: Role) -> bool:
-    """Whether somebody in this role can move an order from one status to the other, in one move or some."""
+    """Whether this role can move an order from one status to the other, in one or more moves."""
     return bool(_route(start, end, role))
 
 
 @cache
 def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
-    """The moves from one status to another; None when there is no way, or a move on it is not this role's.
+    """The moves from one status to another; None if there is no way, or only one with a move that is not this role's.
 
-    Decisions are left to `lifecycle`: couriers make none.
+    Confirming and canceling are left to `lifecycle`: couriers decide nothing.
     """
     routes: dict[Status, tuple[Move, ...]] = {start: ()}
     reached = [start]
@@ -91,10 +91,10 @@ def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
 
 
 def _lock(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID | str | None, Order]:
-    """The orders that are there, locked, by id and by `external_id`.
+    """Lock the orders that exist. Returns them by id and by `external_id`.
 
-    They are read by their primary keys, however much PostgreSQL knows of the table: the account's indexes, of which it
-    thinks before it has counted the orders, would lead it through all of them.
+    The query makes PostgreSQL use the primary key. Before it has statistics of the table it would choose an index of
+    the account, and read all of its orders.
     """
     ids = {shipment.order_id for shipment in shipments} - {None}
     if account_id is None:

@@ -7,40 +7,40 @@ from django.db import DatabaseError
 
 from orders import counts, day_sums, metrics, trigrams
 
-ROUND = 20  # seconds; then other tasks have their turn
+ROUND = 20  # seconds; then it is other tasks' turn
 
 
 @shared_task
 def fold_order_counts(at_least: int = 100) -> int:
-    """Fold the order counts of each account that has gathered `at_least` rows; how many accounts it were."""
+    """Fold the order counts of each account that has at least `at_least` rows. Returns how many accounts have."""
     return counts.fold(at_least)
 
 
 @shared_task
 def sum_up_days() -> int:
-    """Sum up the days that are over or have changed, over all accounts and of each; how many steps it were."""
+    """Sum up what has happened or changed, over all accounts and for each. Returns the number of steps."""
     by_account = {f"account {account_id}": partial(day_sums.sum_up, account_id) for account_id in day_sums.due()}
     return _go_round(day_sums.OVER_ALL | by_account)
 
 
 @shared_task
 def count_pending_orders() -> None:
-    """Count what waits for confirmation, for /metrics."""
+    """Count the orders that wait for confirmation, for /metrics."""
     metrics.count_pending()
 
 
 @shared_task
 def index_texts() -> int:
-    """Index what `q` searches, of the accounts that have many orders; how many steps it were."""
+    """Index the texts that `q` searches, for accounts with many orders. Returns the number of steps."""
     steps = _go_round({f"account {account_id}": partial(trigrams.index, account_id) for account_id in trigrams.due()})
     trigrams.clean_pending_list()
     return steps
 
 
 def _go_round(work: Mapping[str, Callable[[], bool]]) -> int:
-    """For a ROUND, let each take its steps until one says that no more is left; how many steps it were.
+    """Repeat each step until it says that no more is left, for a ROUND in all. Returns the number of steps.
 
-    What fails keeps nobody after it from theirs. The first such error is raised in the end.
+    A step that fails does not stop those after it. The first such error is raised at the end.
     """
     steps, end, failed = 0, time.monotonic() + ROUND, None
     for name, step in work.items():

@@ -1,13 +1,13 @@
-"""Which orders a text may stand in: an index for the list's `q`, which finds parts of words in any script.
+"""Which orders may contain a text: an index for the list's `q`, which finds parts of words in any script.
 
-Of each order it holds hashes of all that is three characters long in what `q` reads. An order in which a text stands
-has all hashes of the text; whoever has them is read and compared, so a hash that two texts share costs a look and
-changes nothing. The hashes of each account are its own.
+For each order it holds hashes of all trigrams (three characters in a row) of the texts that `q` searches. An order that
+contains a text has all of the text's hashes. Orders that have them are then read and compared, so a hash collision
+costs a look and changes nothing. Each account has its own hashes.
 
-Orders are indexed by a worker, STEP at a time, so that an import pays nothing for it, and only those of accounts with
-FEW or more: fewer are read as quickly. What the index does not hold is read itself: orders after the account's
-`Searchable.through`, and those in `SearchChange`, where triggers (migration `search`) note in the same transaction
-whatever changes a text or is written with an earlier time. So what is found is the same whatever was killed when.
+A worker indexes orders, STEP at a time, so that imports pay nothing for it, and only for accounts with FEW or more:
+fewer are read as quickly. Orders that the index lacks are always read: those after the account's `Searchable.through`,
+and those in `SearchChange`, where triggers (migration `search`) note in the same transaction any order whose texts
+change or which is dated earlier. So the result is the same whatever was killed when.
 """
 
 import re
@@ -25,21 +25,21 @@ from orders import day_sums
 from orders.models import Order
 
 LENGTH = 3
-FEW = 10_000  # orders are read in some hundredths of a second
-SHARE = 50  # of an account's orders: when one in so many has the hashes, reading all of them is quicker
+FEW = 10_000  # so many orders are read in some hundredths of a second
+SHARE = 50  # if more than one in so many of an account's orders has the hashes, reading all of them is quicker
 STEP = 5_000  # orders that one transaction indexes, in about a second
-SET_BACK = timedelta(minutes=1)  # so far a clock may be set back
+SET_BACK = timedelta(minutes=1)  # how far a clock may be set back
 
-# The texts are compared as PostgreSQL writes them in capitals (`icontains`).
+# Texts are compared as PostgreSQL's `upper` gives them, as `icontains` does.
 _TEXTS = ("customer_name", "customer_phone", "phone_e164", "customer_address")
 
 
 def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q:
-    """Those of the account's orders in which `text`, or in whose phone `number`, may stand; all where no index helps.
+    """The account's orders that may contain `text`, or `number` in their phone; all orders if the index does not help.
 
-    Orders whose `external_id` is `text`, or whose second phone is `phone`, are among them: these have indexes.
+    They include orders whose `external_id` is `text` or whose second phone is `phone`, which other indexes find.
     """
-    texts = [text, number] if re.fullmatch(r"\+?[0-9]*", number) else [text]  # nothing else stands in a phone
+    texts = [text, number] if re.fullmatch(r"\+?[0-9]*", number) else [text]  # a phone has nothing but these
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT upper(%s), upper(%s), through FROM orders_searchable WHERE account_id = %s AND through IS NOT NULL",
@@ -55,7 +55,7 @@ def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q
     return Q() if is_all else Q(IsOneOf("pk", ids)) | Q(created_at__gt=through)
 
 
-# As the text of an array: it only comes here to go back, by the list and its count.
+# The ids are an array's text, which is only sent back to PostgreSQL, for the list and its count.
 _FOUND = """
 WITH most AS (SELECT sum(delta) / %(share)s AS most FROM orders_ordercount WHERE account_id = %(account)s), found AS (
     SELECT order_id FROM orders_ordertrigrams
@@ -77,13 +77,14 @@ def _hashes(account_id: UUID, texts: Iterable[str]) -> list[int]:
     return [crc32(part.encode(), own) - 2**31 for part in parts]
 
 
-# --- By a worker -----------------------------------------------------------------------------------------------------
+# --- Indexing, by a worker -------------------------------------------------------------------------------------------
 
 _GROWN = """
 INSERT INTO orders_searchable (account_id)
 SELECT account_id FROM orders_ordercount GROUP BY account_id HAVING sum(delta) >= %s ON CONFLICT DO NOTHING
 """
-# Whoever is indexed later is so by what its orders say then: an account is entered in a transaction before.
+# Notes of accounts that are not indexed are not needed: an account is entered in a transaction of its own, before its
+# orders are indexed as they are then.
 _FORGET = """
 DELETE FROM orders_searchchange c
 WHERE NOT EXISTS (SELECT FROM orders_searchable s WHERE s.account_id = c.account_id)
@@ -105,9 +106,10 @@ def due() -> list[UUID]:
 
 
 def index(account_id: UUID) -> bool:
-    """Index the account's next STEP orders, once there are as many, and what has changed; whether more is left.
+    """Index the account's next STEP orders, once there are as many, and up to STEP that have changed.
 
-    One transaction. One at a time: nothing is done, and nothing left, while another is at it.
+    Returns whether more is left. One transaction, and one at a time: while another runs, does nothing and returns
+    False.
     """
     mine = Order.objects.filter(account_id=account_id)
     with transaction.atomic(), connection.cursor() as cursor:
@@ -117,7 +119,7 @@ def index(account_id: UUID) -> bool:
         if not (found := cursor.fetchone()):
             return False
         (through,) = found
-        # Each by a statement of its own: what it sees is no older than what the one before has found out.
+        # Separate statements, so that each sees at least what the one before it has found.
         over = day_sums.complete_until(cursor) - SET_BACK
         cursor.execute(_TAKE_CHANGED, [account_id, STEP])
         changed = [order_id for (order_id,) in cursor.fetchall()]
@@ -138,6 +140,6 @@ def index(account_id: UUID) -> bool:
 
 
 def clean_pending_list() -> None:
-    """Sort what was indexed into place, for which the searches would have to go through a list."""
+    """Move the index's pending list into place, so that searches need not scan it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT gin_clean_pending_list('order_by_trigrams')")

@@ -1,4 +1,4 @@
-"""The account's pages on which a merchant writes an order down, and corrects one that nobody has decided yet."""
+"""The account's pages on which a merchant writes down an order, or corrects one that is still pending."""
 
 from uuid import UUID
 
@@ -31,7 +31,7 @@ def _shown_lines(request: HttpRequest) -> int:
 @account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, account: Account) -> HttpResponse:
-    """The form, and the order that it makes, by the same rules as the API's."""
+    """Show the form, or create the order from it, by the rules of the API."""
     if request.method != "POST":
         return _page(request, OrderForm(account=account))
     shown = _shown_lines(request)
@@ -48,10 +48,10 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
             if not isinstance(made, Refused):
                 note_order(Action.ORDER_WRITTEN, account, id_)
     except IntegrityError:
-        get_object_or_404(Order, id=id_, account=account)  # it was sent before
+        get_object_or_404(Order, id=id_, account=account)  # the form was sent before
         return _done(request, id_)
     if isinstance(made, DuplicateExternalId) and made.order_id == id_:
-        return _done(request, id_)  # likewise: its number is looked at before its id
+        return _done(request, id_)  # likewise: the external id is checked before the id
     if isinstance(made, DuplicateExternalId):
         form.add_error("external_id", _("You already have an order with this number."))
     elif isinstance(made, Invalid):
@@ -65,10 +65,10 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """The same form with what the order says. An agent who has the order open is told.
+    """Show the same form with the order's values, or change the order. An agent who has the order open is told.
 
-    What was written on a page that is no longer true stands there still, to be copied into one that is; unless the
-    order is as written already, as by a first press of two.
+    If the order has changed since the page was opened, the form is refused but keeps what was written, to be copied
+    into a new one; unless the order already is as written, as after the first press of two.
     """
     order = get_object_or_404(Order.objects.select_related("account"), id=id, account=account)
     if order.status != Status.PENDING:
@@ -113,14 +113,14 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 def _at_line(number: int, form: OrderForm) -> OrderForm:
-    """The page begins at the first new line, to which who has only a keyboard would else walk from its top."""
+    """Focus the first new line, which keyboard users would otherwise have to reach from the top of the page."""
     for line in form.lines[number : number + 1]:
         line.fields["product"].widget.attrs["autofocus"] = True
     return form
 
 
 def _blame(form: OrderForm, error: Invalid) -> None:
-    """What the form did not see."""
+    """Add the errors that the form itself did not find."""
     for name, sentences in error.errors.items():
         form.add_error(name if name in form.fields else None, [in_words(sentence) for sentence in sentences])
 

@@ -1,1 +1,1 @@
-"""Files of orders: their columns, which rows are one order, and how it is taken in."""
+"""Files of orders: their columns, which rows are one order, and how orders are taken in."""

@@ -1,4 +1,4 @@
-"""The rows of one order in a file, as the body of an import: what people write in cells, as the API takes it."""
+"""Turns the rows of one order in a file into the body of an import: what people write in cells, as the API takes it."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ Catalog = dict[str | UUID, Product]  # by SKU and by id
 Fees = dict[tuple[str, str], Decimal]  # by wilaya and delivery type
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
-# How people write where a parcel goes.
+# How people write delivery types.
 _DELIVERIES = {
     key(word): kind.value
     for kind, words in {
@@ -49,12 +49,12 @@ _CONTRADICTS = "The stop desk column contradicts this. Correct one of the two."
 
 
 def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees: Fees) -> dict[str, Any]:
-    """The order as the API takes it, from its rows and what is said for all rows.
+    """The order as the API takes it, from its rows and the `constants` for all rows.
 
-    A total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
-    the total leaves for each of its pieces. A SKU of the catalog is its product; of any other product it is the name,
-    where that is left out. Wilaya and commune, and two phones, may stand in one cell, and the name in two. Size and
-    colour are attributes. Where it says neither fee nor total, the fee is that of `own_fees` for where it goes.
+    A missing total is the sum of the lines and the shipping fee. A missing price of an order's only line is what the
+    total leaves for each piece. A SKU names a product of the catalog; any other SKU becomes the product's name, if that
+    is missing. Wilaya and commune may be in one cell, and so may two phones; the name may be in two. Size and colour
+    are attributes. Without fee and total, the fee is that of `own_fees` for the order's wilaya and delivery type.
     """
     first = with_constants(constants, entry[0].cells)
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
@@ -83,15 +83,15 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
 
 
 def _part_phones(body: dict[str, Any]) -> None:
-    """Leave only numbers in the phones, and two of one cell in a field each."""
+    """Strip the phones to their numbers, and give two numbers of one cell a field each."""
     body |= {name: phone_cells.bare(body[name]) for name in PHONES if name in body}
     if "customer_phone_2" not in body and (two := phone_cells.two_in(body.get("customer_phone", ""))):
         body |= dict(zip(PHONES, two, strict=True))
 
 
 def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) -> Errors:
-    """What is wrong, by columns that the row has, but for a total or a price that is only missing because what it is
-    made of is wrong."""
+    """The errors by the row's own columns, without a total or price that is missing only because what it is calculated
+    from is wrong."""
     follows = ""
     if "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors):
         follows = "total_amount"
@@ -109,13 +109,13 @@ def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) 
 
 
 def with_constants(constants: Mapping[str, str], cells: dict[str, str]) -> dict[str, str]:
-    """A row's cells, with the text for all rows in place of an empty one."""
+    """A row's cells, with the texts for all rows in place of empty ones."""
     return {**constants, **{name: cell for name, cell in cells.items() if cell}} if constants else cells
 
 
 def _delivery_type(cells: Mapping[str, str]) -> str:
-    """As the API calls it; what it does not know as it is, so both where one column says another than the other, and
-    nothing where the row says nothing."""
+    """The delivery type as the API calls it, or the text that is neither; both texts if the two columns contradict each
+    other; empty if the row has none."""
     said, at_desk = cells.get("delivery_type", ""), cells.get("stop_desk", "")
     kind, other = (_DELIVERIES.get(key(text), text) if text else "" for text in (said, at_desk))
     with contextlib.suppress(ValueError):
@@ -141,7 +141,7 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
         else:
             item.setdefault("product_name", sku)
     if "product_id" in item and not said.get("product_name"):
-        item.pop("product_name", None)  # the name of all rows, where the catalog has the row's own
+        item.pop("product_name", None)  # a constant, which must not replace the catalog's name
     return item
 
 
@@ -152,13 +152,13 @@ def _write_amounts_plainly(body: dict[str, Any]) -> None:
 
 
 def _lacks_price(body: dict[str, Any]) -> bool:
-    """Whether the order's only line has no price, and the order a total that may say it."""
+    """Whether the order's only line has no price, but the order has a total to calculate it from."""
     first, *others = body["items"]
     return "total_amount" in body and not (others or "unit_price" in first or "product_id" in first)
 
 
 def _price(body: dict[str, Any]) -> Decimal | None:
-    """What the total leaves for each piece; None where that is no amount, or one of them cannot be read."""
+    """What the total leaves for each piece; None if that is no amount, or if something cannot be read."""
     try:
         paid = values.amount(body["total_amount"]) - values.amount(body.get("shipping_fee", "0"))
         return values.amount(paid / values.integer(body["items"][0]["quantity"], 1, MAX_QUANTITY))
@@ -167,7 +167,7 @@ def _price(body: dict[str, Any]) -> Decimal | None:
 
 
 def _total(body: dict[str, Any], catalog: Catalog) -> Decimal | None:
-    """The sum of the lines and the shipping fee; None while one of them cannot be read, which is said of it."""
+    """The sum of the lines and the shipping fee; None if one of them cannot be read, which has its own error."""
     total = Decimal()
     try:
         for item in body["items"]:

@@ -1,4 +1,4 @@
-"""What the columns of a file of orders are called, and which of them say what."""
+"""The columns of a file of orders, what they are called, and what they are about."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ COLUMNS = (
         _("Order number"),
         ("order id", "order no", "n commande", "no commande", "num commande", "id commande", "ref commande",
          "reference commande", "commande n", "رقم الطلب", "رقم الطلبية"),
-        beside=(("name", "lineitem name"), ("id", "form id")),  # Shopify's `#1001`, a lead of Facebook's
+        beside=(("name", "lineitem name"), ("id", "form id")),  # Shopify's `#1001`; a Facebook lead
         vague=("code commande", "commande", "order", "الطلبية", "facture", "n facture", "invoice", "invoice no",
                "invoice number", "رقم الفاتورة", "n bl"),
     ),
@@ -52,7 +52,7 @@ COLUMNS = (
          "numero telephone", "portable", "telephone portable", "tel portable", "telephone mobile", "tel mobile", "gsm",
          "shipping phone", "phone billing", "contact phone",
          "رقم الهاتف", "هاتف الزبون", "رقم هاتف الزبون", "الهاتف 1"),
-        vague=("telephone facturation", "numero", "num", "الرقم"),  # the latter may be the order's number as well
+        vague=("telephone facturation", "numero", "num", "الرقم"),  # the last three may be an order number as well
         fits=phone_cells.has_mobile,
     ),
     Column(
@@ -167,11 +167,11 @@ COLUMNS = (
 
 PHONES = ("customer_phone", "customer_phone_2")
 AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
-DETAILS = {"size": "taille", "colour": "couleur"}  # columns of their own, by what shops call these attributes
+DETAILS = {"size": "taille", "colour": "couleur"}  # attributes with columns of their own, by what shops call them
 PRODUCT = ("product_name", "sku", "product_id")
-NAME = ("customer_name", "customer_name_2")  # two columns of a file; an order has one
+NAME = ("customer_name", "customer_name_2")  # two columns in a file, one field of an order
 OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
-WHOSE = ("external_id", *NAME, "customer_phone")  # of these a row below the first of an order says none
+WHOSE = ("external_id", *NAME, "customer_phone")  # a row that continues an order may have none of these
 
 
 def says_customer(cells: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Which rows of a file are one order, and why they may be none."""
+"""Which rows of a file are one order, and why they may not be one."""
 
 import contextlib
 import itertools
@@ -24,7 +24,7 @@ from orders.order_files.columns import (
 from orders.order_files.totals import Sums, figures_of, is_line, is_priced, is_total, total_among
 from orders.serializers import SENT_OF_LINE
 
-MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
+MAX_ROWS = 1000  # rows that are held as one order, many more than the lines it may have
 _NAMES = [column.name for column in COLUMNS]
 _EACH = (
     "Enter the order number in each of the order's rows: in a file of refused rows, nothing else shows that "
@@ -41,16 +41,18 @@ _TOTAL_OR_LINE = (
 
 
 def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Entry]:
-    """A row is one line of an order; rows that follow each other with the same order number are one order.
+    """Group rows into orders. A row is one line; successive rows with the same order number are one order.
 
-    A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
-    report that is not certain, for rows that were between others are missing: there each has its order's number, and
-    one without is refused together with the order above. So is, in any file, one whose number cannot be used and may be
-    the order's before it was mended, and one that says a line with another number and no customer. An empty row ends
-    them, and so does a total at the foot of a list, which is refused. One that may be a product is refused together
-    with the order above: it says a quantity and a price, which are not the sums of the order's or the file's lines
-    above, or lines stand below it. What an order's first row says of the customer holds for its other rows, and none
-    may say otherwise.
+    A row below them that has a line, but neither number nor customer, belongs to them too: of merged cells, only the
+    first has the text. An empty row ends an order, and so does a total at the foot of a list, which is refused. What an
+    order's first row says of the customer holds for its other rows, and none may contradict it.
+
+    Where it is not certain whether a row belongs to the order above, `doubts` refuses both together:
+    a row without a number in a report, whose rows have their orders' numbers because others between may be missing;
+    a row whose number cannot be used, and may be the order's before that was corrected;
+    a line with another number and no customer;
+    a total that may be a product: it has a quantity and a price that are not the sums of the order's or the file's
+    lines above, or lines follow it.
     """
     held = _Held(constants)
     for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
@@ -61,24 +63,24 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
 
 
 class _Held:
-    """The order of which a row is looked at, as far as it has come, and the sums of what stood above."""
+    """The rows of the present order so far, and the sums of the lines above."""
 
     def __init__(self, constants: Mapping[str, str]) -> None:
         self.constants = constants
         self.rows: list[Row] = []
-        self.number = ""  # that it began with, if with any
-        self.first: Mapping[str, str] = {}  # cells of its first row
-        self.is_open = False  # whether a row below may be of it without its number
+        self.number = ""  # of the first row, if it has one
+        self.first: Mapping[str, str] = {}  # cells of the first row
+        self.is_open = False  # whether a row below may belong to the order without its number
         self.text = 0  # characters
         self.of_order, self.of_file = Sums(), Sums()
 
     def take(self, row: Row, below: Row) -> Entry:
-        """Add a row, or begin the next order with it and return the one that has ended; else nothing."""
+        """Add a row to the order, or begin the next one with it. Returns the order that has ended, or nothing."""
         cells, figures, named = row.cells, figures_of(row.cells), _number(row)
-        # In a report, which lacks rows, a row's figures are the sums of none.
+        # A report lacks rows, so no row's figures are sums there.
         said = None if is_of_report(cells) else figures or figures_of(with_constants({"quantity": "1"}, cells))
         is_of_order = self.of_order.are(said)
-        is_foot = not is_of_order and self.of_file.are(said)  # and what stands below it is of no order
+        is_foot = not is_of_order and self.of_file.are(said)  # rows below the foot belong to no order
         is_sum = is_total(row, is_foot=is_foot)
         are_sums = is_sum and (is_of_order or is_foot)
         if named and named == self.number:
@@ -107,7 +109,7 @@ class _Held:
         return ended
 
     def _goes_on_below(self, below: Row, *, is_foot: bool) -> bool:
-        """Whether the row below a total is of this order."""
+        """Whether the row below a total belongs to this order."""
         if number := _number(below):
             return number == self.number
         return not (is_foot or below.is_apart) and _goes_on(below.cells) and is_line(below, self.constants)
@@ -148,7 +150,7 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
 
 
 def _behind(cells: Mapping[str, str]) -> list[str]:
-    """What is wrong with a row that is left behind."""
+    """What is wrong with a row that has another number than the order's first."""
     if _can_be_used(cells):
         return [_NOBODYS]
     if SHORTENED.fullmatch(cells["external_id"]):
@@ -157,7 +159,7 @@ def _behind(cells: Mapping[str, str]) -> list[str]:
 
 
 def to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:
-    """A refused order, such that each of its rows has the number in the report, or is blamed for it."""
+    """A refused order for the report: each of its rows gets the order number, or an error for lacking it."""
     number, below = _number(entry[0]), range(1, len(entry))
     if below and not number:
         errors = {"external_id": [_EACH]} | errors
@@ -170,15 +172,15 @@ def to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:
 
 
 def _goes_on(cells: Mapping[str, str]) -> bool:
-    """Whether a row says a line of the order above."""
+    """Whether a row has a line, but neither number nor customer, and so continues the order above."""
     return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku", *DETAILS)))
 
 
 def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
-    """Whether a row with another number may be of the order above all the same.
+    """Whether a row with another number may belong to the order above all the same.
 
-    It can be no order of its own: its number cannot be used, perhaps since that order's was mended in the first row
-    alone, and it says no other customer; or it says a line and no customer.
+    It cannot be an order of its own: either its number cannot be used, perhaps because the order's was corrected only
+    in the first row, and it names no other customer; or it names a product and no customer.
     """
     if not _can_be_used(cells):
         return all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
@@ -186,7 +188,7 @@ def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
 
 
 def _can_be_used(cells: Mapping[str, str]) -> bool:
-    """Whether a row's number may be that of an order."""
+    """Whether the row's number can be an order's."""
     number = cells["external_id"]
     return not (has_failed(number) or SHORTENED.fullmatch(number) or serializers.external_id(cells) is None)
 
@@ -201,7 +203,7 @@ def _is_same(name: str, cells: Mapping[str, str], others: Mapping[str, str]) -> 
 
 
 def _plain(name: str, text: str) -> Any:
-    """The same however it is written."""
+    """The cell's value in a form that does not depend on how it is written."""
     with contextlib.suppress(ValueError):
         if name in AMOUNTS:
             return values.amount(values.plain_amount(text))

@@ -1,21 +1,21 @@
-"""Phones as they stand in the cells of a file of orders."""
+"""Phones in the cells of a file of orders."""
 
 import re
 
 from orders import phones
 
-# What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
+# What precedes a number in lists of Facebook leads, and where somebody protected its zero from a spreadsheet.
 _BEFORE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
 _BETWEEN = re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE)
-_WITHIN = (re.compile(r"[-–—]+"), re.compile(r"\s+"))  # which else stand within one, but between mobile ones
+_WITHIN = (re.compile(r"[-–—]+"), re.compile(r"\s+"))  # separate two mobile numbers; elsewhere they are within one
 _AS_AMOUNT = re.compile(r"([0-9]{8,12})[.,]00?", re.ASCII)  # as programs write a column of numbers
-# As Java's programs write a large number, and Excel shows it in a format with that many places: no digit is lost.
+# As Java programs write a large number, and as Excel shows it in a format with that many places: no digit is lost.
 _SCIENTIFIC = re.compile(r"([1-9])[.,]([0-9]{8,11})E\+?([0-9]{1,2})", re.ASCII | re.IGNORECASE)
 _MOBILE = ("+2135", "+2136", "+2137")
 
 
 def bare(cell: str) -> str:
-    """The cell without what is no part of its number."""
+    """The cell without what does not belong to its number."""
     if marked := _BEFORE.match(cell):
         cell = cell[marked.end() :]
     if number := _AS_AMOUNT.fullmatch(cell):
@@ -25,7 +25,7 @@ def bare(cell: str) -> str:
 
 
 def two_in(cell: str) -> list[str]:
-    """The two numbers of a cell that has so many, else none."""
+    """The two numbers of a cell that has exactly two; else empty."""
     for between, is_number in ((_BETWEEN, phones.e164_or_none), *((each, _is_mobile) for each in _WITHIN)):
         two = [phone.strip() for phone in between.split(cell, maxsplit=2)]
         if len(two) == 2 and all(map(is_number, two)):
@@ -34,11 +34,11 @@ def two_in(cell: str) -> list[str]:
 
 
 def has_mobile(cell: str) -> bool:
-    """Whether the cell says a mobile number."""
+    """Whether the cell has a mobile number."""
     cell = bare(cell)
     return any(map(_is_mobile, two_in(cell) or [cell]))
 
 
 def _is_mobile(text: str) -> bool:
-    """Eight digits, as a landline has, are a date's and many a number's too."""
+    """Whether it is a mobile number. A landline's eight digits may as well be a date, or another number."""
     return (phones.e164_or_none(text) or "").startswith(_MOBILE)

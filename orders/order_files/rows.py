@@ -1,4 +1,4 @@
-"""Files of orders, taken in by the API's rules."""
+"""Takes in files of orders, by the API's rules."""
 
 import re
 from collections import Counter
@@ -29,11 +29,11 @@ _LEFT_OUT = "The order with this number already exists, without this row. Correc
 
 
 class OrderRows(Intake):
-    """A row is one line of an order: `grouping.orders_of` says which rows are one order, `cells.body_of` which order.
+    """A row is one line of an order. `grouping.orders_of` says which rows are one order, `cells.body_of` what it holds.
 
-    Orders whose number is in the account already are left as they are; rows that were never of such an order are
-    refused: those of a report that say no customer, and those of a number when they are more than its order has lines
-    and nobody has changed these.
+    Orders whose number the account already has are left as they are. Rows that were never part of such an order are
+    refused: rows of a report without a customer, and rows that are more than the order's lines, if nobody has changed
+    these.
     """
 
     columns = COLUMNS
@@ -47,7 +47,7 @@ class OrderRows(Intake):
         ("unit_price", "sku", "product_id", "total_amount"),
     )
     of_campaign = ("product_name", "quantity", "unit_price")
-    # Of orders and not of rows, which may be several times as many.
+    # Counts orders, not rows, of which there may be several times as many.
     counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders that already exist")}
     refused = _("Orders refused")
     batch = 500  # rows: some tenths of a second
@@ -98,7 +98,7 @@ class OrderRows(Intake):
 
     @classmethod
     def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
-        """A product that is one of the catalog's SKUs is that one, and any other a name."""
+        """A product for all rows is a SKU if the catalog has it, otherwise a name."""
         sku = sku_of({"sku": constants.get("product_name", "")})
         if not (sku and Product.objects.filter(account_id=account_id, sku=sku).exists()):
             return constants
@@ -115,7 +115,7 @@ class OrderRows(Intake):
         return (int(item[1]), item[2]) if item else (0, path)
 
     def _line_counts(self, ids: Sequence[UUID | None]) -> dict[UUID | None, int]:
-        """With how many lines these orders were imported, where nobody has changed them; no statement for no order."""
+        """How many lines these orders have, left out if somebody has changed these; no statement for no order."""
         if not ids:
             return {}
         orders = Order.objects.filter(account_id=self.account_id, id__in=ids)
@@ -123,7 +123,7 @@ class OrderRows(Intake):
         return dict(orders.filter(~Exists(changed)).annotate(lines=Count("items")).values_list("id", "lines"))
 
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
-        """The account's products that rows name by their SKUs, or by id without a price; no statement for none."""
+        """The account's products that rows name by SKU, or by id without a price; no statement if they name none."""
         cells = [with_constants(self.constants, row.cells) for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells} - {""}
         ids = {values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
@@ -133,13 +133,13 @@ class OrderRows(Intake):
         return {name: each for each in found.only("id", "sku", "price") for name in (each.sku, each.id)}
 
     def _fees(self) -> Fees:
-        """What deliveries cost where an order says neither its fee nor its total."""
+        """What deliveries cost for orders with neither fee nor total."""
         return {}
 
 
 class UploadedOrderRows(OrderRows):
-    """Of a file that a merchant uploads: an order that says neither its fee nor its total has the account's fee for
-    where it goes, as one that is written by hand."""
+    """The rows of a file that a merchant uploads. An order with neither fee nor total gets the account's shipping fee
+    for where it goes, like one that is written by hand."""
 
     def _fees(self) -> Fees:
         return fees.by_place(self.account_id)

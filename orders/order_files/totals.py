@@ -1,4 +1,4 @@
-"""Rows that say the sums of others, and are no orders and no lines of any."""
+"""Totals: rows with the sums of other rows, which are neither orders nor lines."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -12,8 +12,8 @@ from orders.order_files.cells import with_constants
 from orders.order_files.columns import COLUMNS, DETAILS, PRODUCT, WHOSE, says_customer, says_product
 
 _ALL_BUT_NOTES = [column.name for column in COLUMNS if column.name != "notes"]
-# What people write at the foot of a list, beside its sums: what heads a column of what is to pay, and more; but for
-# `COD`, which a line may say of its payment.
+# What people write beside the sums at the foot of a list: the headings of the column of totals, and more. Without
+# `COD`, which a line may have as its payment.
 _TO_PAY = next(column for column in COLUMNS if column.name == "total_amount")
 _TOTALS = {
     key(words)
@@ -24,15 +24,15 @@ _TOTALS = {
     )
     if words != "cod"
 }  # fmt: skip
-_LONGEST = 60  # characters that a word of these and an amount may have here: a cell may have a megabyte
-_TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
+_LONGEST = 60  # characters that such a word or an amount may have; a cell may have a megabyte
+_TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # rows between totals
 
 Figures = tuple[Decimal, Decimal]  # a row's quantity and price
 _ZERO = Decimal()
 
 
 class Sums:
-    """Of those lines of a file whose quantity and price can be read, or of an order, whose fee may be among them."""
+    """The sums of a file's lines, or of an order's lines and fee, as far as quantity and price can be read."""
 
     def __init__(self, cells_of_order: Mapping[str, str] | None = None) -> None:
         fee = _amount(cells_of_order, "shipping_fee") if cells_of_order else None
@@ -45,7 +45,7 @@ class Sums:
             self.amounts += price * quantity
 
     def are(self, figures: Figures | None) -> bool:
-        """Whether a row says the sums, or one time what all costs together."""
+        """Whether a row's figures are these sums, or a quantity of one at the price of everything."""
         if figures is None:
             return False
         quantity, price = figures
@@ -54,16 +54,17 @@ class Sums:
 
 
 def figures_of(cells: Mapping[str, str]) -> Figures | None:
-    """None where one of the two cannot be read."""
+    """The row's quantity and price; None if one of the two cannot be read."""
     quantity, price = _amount(cells, "quantity"), _amount(cells, "unit_price")
     return None if quantity is None or price is None else (quantity, price)
 
 
 def is_total(row: Row, *, is_foot: bool = False) -> bool:
-    """Whether a row says the sums of a list and not whose they are.
+    """Whether a row is a total, and names neither an order nor a customer.
 
-    The word may stand in any of its cells; where the row says a product, and not all that the file has above
-    (`is_foot`), in one of an order's columns but its notes: in another, such as `Paiement`, it may be said of a line.
+    A word for a total may be in any of its cells. If the row names a product, and is not the sum of all that is above
+    it in the file (`is_foot`), the word counts only in an order's columns, except its notes: in another column, such as
+    `Paiement`, it may be about a line.
     """
     cells = row.cells
     whose = [cell for name in WHOSE if (cell := cells.get(name))]
@@ -75,11 +76,11 @@ def is_total(row: Row, *, is_foot: bool = False) -> bool:
 
 
 def total_among(entry: Entry, constants: Mapping[str, str]) -> int | None:
-    """Which row is a total all the same, with the order's number or a product: its product is called so, and it costs
-    no less than the dearest line above it, be it with a fee, a tax or a discount of which the file says nothing.
+    """The index of a row that is a total although it has the order's number or a product; None if there is none.
 
-    The word may stand in any of its cells where it says the sums of the lines above it and no customer: a brand or a
-    payment may be called so too. Where the order's first row has it as well, as in `Paiement`, it says nothing.
+    Its product has a word for a total as its name, and it costs no less than the dearest line above, with whatever fee,
+    tax or discount the file does not mention. In other cells such a word may be a brand or a payment: it counts only if
+    the row has the sums of the lines above and no customer, and if the order's first row has no such word.
     """
     if len(entry) == 1:
         return None
@@ -99,7 +100,7 @@ def total_among(entry: Entry, constants: Mapping[str, str]) -> int | None:
 
 
 def is_line(row: Row, constants: Mapping[str, str]) -> bool:
-    """Whether a row below a total is a line, or costs besides as a delivery does, and no other row of a foot."""
+    """Whether a row below a total is a line, or a further cost such as delivery, and not another row of the foot."""
     cells = row.cells
     is_of_foot = is_total(row) or key(cells.get("product_name", "")) in _TAXES
     is_said = says_product(cells) and any(map(cells.get, ("quantity", "unit_price")))
@@ -107,8 +108,8 @@ def is_line(row: Row, constants: Mapping[str, str]) -> bool:
 
 
 def is_priced(cells: Mapping[str, str]) -> bool:
-    """Whether a row says how many of which product, as a line does and `TVA` at the foot of a list does not, and what
-    one costs or which of the catalog it is: all that a line needs."""
+    """Whether a row has all that a line needs: a product, a quantity (which `TVA` at the foot of a list lacks), and a
+    price or a product of the catalog."""
     names = [cell for name in ("unit_price", "product_id", "sku") if (cell := cells.get(name))]
     return says_product(cells) and bool(cells.get("quantity")) and any(key(cell) not in _TOTALS for cell in names)
 
@@ -123,10 +124,10 @@ def _is_known_total(word: str) -> bool:
 
 
 def _amount(cells: Mapping[str, str], name: str) -> Decimal | None:
-    """None where none can be read."""
+    """The amount in a cell; None if none can be read."""
     if not (cell := cells.get(name)):
         return None
-    if len(cell) < 16 and cell.replace(".", "", 1).isdecimal():  # as most are: the other way takes 20 times as long
+    if len(cell) < 16 and cell.replace(".", "", 1).isdecimal():  # like most; the other way takes 20 times as long
         return Decimal(cell)
     try:
         return values.amount(values.plain_amount(cell)) if len(cell) <= _LONGEST else None

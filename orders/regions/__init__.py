@@ -1,32 +1,32 @@
 """The wilayas and communes of Algeria: from what a form, a shop plugin, a courier or a customer wrote to
-the one place that it means.
+the one place that is meant.
 
     find_wilaya("Wilaya d'Alger")         -> Wilaya(code="16", name="Alger", name_ar="الجزائر")
     find_commune("Bordj el kifan", "16")  -> Commune(code="1630", name="Bordj El Kiffan", ...)
     find_wilaya("Milia")                  -> NotFound: "Milia" is not the code or name of a wilaya. ...
 
 **Never a wrong guess.** A parcel sent to the wrong wilaya costs more than a question to the shop. Either a
-text can mean only one place, or `NotFound` tells which ones it may mean. The rules that follow from it:
+text can mean only one place, or `NotFound` tells which ones it may mean. The rules that follow from this:
 
 - An exact name or code is believed. Every looser reading (accents, articles, dj for j, ou for w, hamza seats,
-  joined and split words: `spelling`) is believed only where it leaves one place of the wilaya.
-- A misspelling is believed only when one name is near and no other one is (`matching`). The words that
-  hundreds of names begin with (Aïn, Sidi, Ouled) do not count, and short names have to be right: Mila is
-  never M'Sila, and no mistyped letter turns one commune into another.
-- The name of some place elsewhere is no misspelling of a place here.
-- What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but it
-  has to agree: "31 - Alger" is nothing. A number of five digits beside a name is a postal code, which tells
-  the wilaya and no more. The wilayas of 2026 are numbered otherwise in lists from elsewhere: beside a name of
-  one of them any of the codes 59 to 69 agrees ("59 - Barika").
-- A text of five digits alone is a commune code (`16001` for `1601`) or nothing: postal codes look alike and
-  disagree. Where it is the postal code of another commune that one is suggested (`16024`: Bab Ezzouar).
-- A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and
+  joined and split words: `spelling`) is believed only if it leaves one place of the wilaya.
+- A misspelling is believed only if one name is near and no other is (`matching`). Words that hundreds of names
+  begin with (Aïn, Sidi, Ouled) do not count, and short names must be right: Mila is never M'Sila, and no
+  mistyped letter turns one commune into another.
+- The name of a place elsewhere is never taken for a misspelling of a place here.
+- What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but must
+  agree: "31 - Alger" is nothing. A number of five digits beside a name is a postal code, which only tells the
+  wilaya. Other lists number the wilayas of 2026 differently, so beside the name of one of them any code from
+  59 to 69 agrees ("59 - Barika").
+- Five digits alone are a commune code (`16001` for `1601`) or nothing: postal codes look alike and disagree.
+  If they are the postal code of another commune, that one is suggested (`16024`: Bab Ezzouar).
+- A commune is found under the wilaya it lies in on any of the maps of 69, 58 and 48 wilayas: shops and
   couriers use all three.
 
-No Django (but in `views` and `urls`), no query. The tables are read at the first use: 20 ms; and an index when a text
-is neither a code nor a name that is spelled exactly, 10 ms for each wilaya and once 100 ms. Afterwards an exact name or
-code costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables
-come from: `data/README.md`.
+Uses no Django (except in `views` and `urls`) and no query. The tables are read at the first use, in 20 ms. Indexes are
+built for texts that are neither a code nor an exact name, in 10 ms for each wilaya and 100 ms once. After that an exact
+name or code costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms.
+`data/README.md` says where the tables come from.
 """
 
 import re
@@ -58,7 +58,7 @@ WILAYAS: tuple[Wilaya, ...]
 COMMUNES: tuple[Commune, ...]
 """All 1 541, by code. Read at the first use."""
 
-_BETWEEN_PLACES = (re.compile(r"[/,،;|()\n]"), re.compile(r"\s[-–—]\s"))  # the first that parts a text in two
+_BETWEEN_PLACES = (re.compile(r"[/,،;|()\n]"), re.compile(r"\s[-–—]\s"))  # the first that splits a text in two is used
 
 
 def __getattr__(name: str):
@@ -70,21 +70,21 @@ def __getattr__(name: str):
 
 
 def wilaya(code: str) -> Wilaya:
-    """The wilaya with exactly this two-digit code (`"06"`), else `NotFound`."""
+    """The wilaya with exactly this two-digit code (`"06"`). Raises `NotFound`."""
     if (found := gazetteer.wilayas().get(code)) is None:
         raise NotFound(f"There is no wilaya with the code {code!r}.")
     return found
 
 
 def commune(code: str) -> Commune:
-    """The commune with exactly this four-digit ONS code (`"0601"`), else `NotFound`."""
+    """The commune with exactly this four-digit ONS code (`"0601"`). Raises `NotFound`."""
     if (found := gazetteer.communes().get(code)) is None:
         raise NotFound(f"There is no commune with the code {code!r}.")
     return found
 
 
 def communes_of(wilaya_code: str) -> tuple[Commune, ...]:
-    """The communes of a wilaya under any of the three maps, by ONS code; else `NotFound`.
+    """The communes of a wilaya on any of the three maps, by ONS code. Raises `NotFound`.
 
     The communes it has today are those with `commune.wilaya == wilaya_code`.
     """
@@ -92,7 +92,7 @@ def communes_of(wilaya_code: str) -> tuple[Commune, ...]:
 
 
 def _agrees(named: Wilaya, codes: Set[str]) -> bool:
-    """Can the number of the wilaya `named` stand beside a name of what lies in the wilayas with these codes?"""
+    """Whether the number of the wilaya `named` agrees with the name of a place in the wilayas with these codes."""
     if named.code in gazetteer.RENUMBERED:
         return not gazetteer.RENUMBERED.isdisjoint(codes)
     return named.code in codes
@@ -100,9 +100,9 @@ def _agrees(named: Wilaya, codes: Set[str]) -> bool:
 
 def find_wilaya(text: object) -> Wilaya:
     """The wilaya that `text` means: a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"Wilaya 16"`, `"١٦"`, `"16 - Alger"`)
-    or a name in French, Arabic or any usual spelling, with a postal code of it or without (`"16000 Alger"`).
+    or a name in French, Arabic or any usual spelling, with one of its postal codes or without (`"16000 Alger"`).
 
-    Raises `NotFound` for anything else, also for what is neither str nor int.
+    Raises `NotFound` for anything else, including what is neither str nor int.
     """
     if type(text) is str and (found := resolve.exact_wilayas().get(text)):
         return found
@@ -121,8 +121,8 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
     """The commune of a wilaya that `text` means: a code (`1601`, `101` for `"0101"`, `"16001"`, the codes of
     2021) or a name in French, Arabic or any usual spelling.
 
-    `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune has to lie in that wilaya by
-    one of the three maps. Raises `NotFound` for anything else, also for what is neither str nor int.
+    `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune must lie in that wilaya on one
+    of the three maps. Raises `NotFound` for anything else, including what is neither str nor int.
     """
     around = wilaya(wilaya_code)
     if type(text) is str and (found := resolve.exact_communes(around.code).get(text)):
@@ -145,12 +145,13 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
 
 
 def find_both(text: str) -> tuple[Wilaya, Commune] | None:
-    """The wilaya and its commune that people have written in one text, in either order: `Alger / Bab Ezzouar`,
-    `Barika (Batna)`. None of a wilaya alone, and unless one sign parts them and there is one way to read them."""
+    """The wilaya and its commune in one text, in either order: `Alger / Bab Ezzouar`, `Barika (Batna)`.
+
+    None for a wilaya alone, and unless one sign separates the two and there is only one way to read them."""
     return _find_both(text) if len(text) <= resolve.LONGEST_TEXT else None
 
 
-@lru_cache(4096)  # of short texts: a cell of a file may have a megabyte
+@lru_cache(4096)  # only of short texts: a cell of a file may have a megabyte
 def _find_both(text: str) -> tuple[Wilaya, Commune] | None:
     ways = ([part for each in sign.split(text) if (part := each.strip())] for sign in _BETWEEN_PLACES)
     parts = next((parts for parts in ways if len(parts) == 2), None)

@@ -1,4 +1,4 @@
-"""The places themselves: the shipped tables, read once, and the codes that stand for a place."""
+"""The places: the tables that we ship, read once, and the codes that stand for a place."""
 
 import csv
 import re
@@ -11,8 +11,7 @@ MOST_SUGGESTIONS = 5
 
 
 class NotFound(LookupError):
-    """The text names no place for certain. The message is a sentence; `suggestions` has up to five
-    names, nearest first."""
+    """The text names no place for certain. `suggestions` has up to five names, nearest first."""
 
     def __init__(self, message: str, suggestions: tuple[str, ...] = ()):
         if suggestions:
@@ -55,7 +54,7 @@ class Commune:
 
     @property
     def wilayas(self) -> frozenset[str]:
-        """The wilayas it lies in, under any of the three maps."""
+        """The codes of the wilayas it lies in, on any of the three maps."""
         return frozenset((self.wilaya, self.wilaya_58, self.wilaya_48))
 
 
@@ -110,7 +109,7 @@ def place(code: str) -> Wilaya | Commune:
 
 @cache
 def communes_by_wilaya() -> dict[str, tuple[Commune, ...]]:
-    """The communes of each wilaya under any of the three maps, by ONS code."""
+    """The communes of each wilaya on any of the three maps, by ONS code."""
     found: dict[str, list[Commune]] = defaultdict(list)
     for commune in communes().values():
         for code in commune.wilayas:
@@ -130,8 +129,8 @@ def seat(wilaya: Wilaya) -> Commune | None:
 
 @cache
 def _seats() -> dict[str, str]:
-    """Wilaya code to ONS code: number one in the wilayas of 1984. Alger is a wilaya of 57 communes, most
-    of them city: what names it does not name its centre as well."""
+    """Wilaya code to ONS code of its seat: commune number one in the wilayas of 1984. Not for Alger, a wilaya of 57
+    communes, most of them city: its name does not name its centre too."""
     seats = {f"{i:02}": f"{i:02}01" for i in range(1, 49) if i != 16}
     return seats | {row["code"]: row["ons_code"] for row in _rows("seats.csv")}
 
@@ -144,18 +143,19 @@ _WILAYA_CODE = re.compile(r"(?:(?:wilayah?|w\.?|(?:ال)?ولايه)\s*(?:n°|:)
 
 
 def wilaya_by_code(text: str) -> Wilaya | None:
-    """`16`, `6`, `06`, `016`, `DZ-16`, `Wilaya 16`, `W16`, `ولاية 16`; `text` is clean."""
+    """The wilaya with a code such as `16`, `6`, `06`, `016`, `DZ-16`, `Wilaya 16`, `W16` or `ولاية 16`; `text` is
+    clean."""
     match = _WILAYA_CODE.fullmatch(text)
     return wilayas().get(match[1].zfill(2)) if match else None
 
 
 def commune_by_code(text: str) -> Commune | None:
-    """`1601`, `101` for `0101`, `16001` for `1601`, and the numbers of 2021 in the same forms.
+    """The commune with a code such as `1601`, `101` for `0101`, `16001` for `1601`, or a number of 2021 in these forms.
 
-    The forms cannot collide: the ONS numbers end with wilaya 48, those of 2021 begin with 49. A postal
-    code has five digits too, and the two numberings do not agree. Only `WW0NN` is a code of the ONS; from
-    `WW010` on it is none where another commune has it as its postal code: `16024` is that of Bab Ezzouar, and
-    would be Hammamet (docs/regions.md has `16001` as a code, though it is also the Casbah's).
+    The numberings cannot collide: that of the ONS ends with wilaya 48, that of 2021 begins with 49. Postal codes have
+    five digits too, and disagree with them. So only `WW0NN` is a code, and from `WW010` on only if it is not another
+    commune's postal code: `16024` is that of Bab Ezzouar, and would be Hammamet (docs/regions.md has `16001` as a code,
+    though it is also the Casbah's postal code).
     """
     if not text.isdigit() or not 3 <= len(text) <= 5:
         return None
@@ -168,7 +168,7 @@ def commune_by_code(text: str) -> Commune | None:
 
 
 def communes_by_postal_code(text: str) -> tuple[Commune, ...]:
-    """Those that have this postal code: often one, sometimes some neighbours."""
+    """The communes with this postal code: often one, sometimes a few neighbours."""
     return _by_postal_code().get(text, ())
 
 

@@ -1,16 +1,15 @@
 """An index of names that answers with one place, with several, or with none: never with a guess.
 
-A text is looked up by the keys of `spelling`, strictest first. The first key that is known decides: when
-it stands for one place that is the answer, when for several the text is ambiguous and nothing looser is
-tried. Where no key is known the nearest name is taken, if it is near and nothing else is:
+A text is looked up by the keys of `spelling`, strictest first. The first known key decides: if it stands for
+one place, that is the answer; if for several, the text is ambiguous and nothing looser is tried. If no key is
+known, the nearest name is taken, provided it is near and nothing else is:
 
-- the word that hundreds of names begin with (Aïn, Sidi, Ouled...) has to be there and is worth nothing:
-  only the rest is measured, and a rest of four sounds or less has to be right;
-- the cost of a difference is what it is worth in these names: a vowel more or less is little, a
-  consonant is much (`COSTS`);
-- the second nearest place has to be clearly farther.
+- a word that hundreds of names begin with (Aïn, Sidi, Ouled...) must be there but counts for nothing: only the
+  rest is measured, and a rest of four sounds or less must be right;
+- differences cost what they mean in these names: a vowel more or less costs little, a consonant much (`COSTS`);
+- the second nearest place must be clearly farther.
 
-A text that is one slip of the pen from the name of one place is never read as another one.
+A text that is one slip of the pen from the name of one place is never read as another.
 """
 
 from collections import Counter
@@ -44,7 +43,7 @@ SWAP_COST = 0.7
 
 
 def allowance(length: int) -> float:
-    """The cost up to which a name whose telling part has `length` sounds may differ."""
+    """The cost up to which a name may differ if it has `length` sounds after its prefix."""
     if length <= 4:
         return 0.0
     if length <= 6:
@@ -83,7 +82,7 @@ def distance(one: str, other: str, limit: float) -> float:
 
 
 def within_one_edit(one: str, other: str) -> bool:
-    """Does one letter more, less, other, or two swapped, make `one` into `other`?"""
+    """Whether one letter added, removed or changed, or two swapped, turns `one` into `other`."""
     if abs(len(one) - len(other)) > 1:
         return False
     if one == other:
@@ -103,8 +102,8 @@ class Ambiguous(Exception):
 class Index(Generic[Place]):
     """Names of places, each given with all its spellings as lists of tokens (one script each).
 
-    `elsewhere(words, place)` says whether `words` is the name of some other place that is no namesake of
-    `place`: then it is no other spelling of `place`, however near.
+    `elsewhere(words, place)` says whether `words` is the name of another place that is no namesake of `place`:
+    then it is not a spelling of `place`, however near.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Index(Generic[Place]):
                 self._words.append((place, words))
 
     def by_key(self, words: list[str]) -> Place | None:
-        """The place that a key of `words` stands for; `Ambiguous` when it stands for several."""
+        """The place that a key of `words` stands for, or None. Raises `Ambiguous` if it stands for several."""
         spelling = spell(words)
         for loose, (tier, key) in enumerate(zip(self._tiers[:3], spelling.keys, strict=False)):
             if places := tier.get(key):
@@ -145,7 +144,7 @@ class Index(Generic[Place]):
         return self._abbreviated(words)
 
     def nearest(self, words: list[str]) -> Place | None:
-        """The one place whose name is near enough to `words`; `Ambiguous` when another one is near too."""
+        """The one place whose name is near enough to `words`, or None. Raises `Ambiguous` if another is near too."""
         spelling, arabic = spell(words), is_arabic(words[0])
         best = self._by_loose_key(spelling, arabic) or self._at_least_cost(spelling.bare, arabic)
         if best is None or self._elsewhere(words, best):
@@ -184,7 +183,7 @@ class Index(Generic[Place]):
         return best
 
     def suggestions(self, words: list[str], count: int) -> list[Place]:
-        """The places whose names begin with `words`, then those with the nearest, without the far-fetched."""
+        """The places whose names begin with `words`, then those with the nearest names, without far-fetched ones."""
         spelling, arabic = spell(words), is_arabic(words[0])
         bare = spelling.bare[:LONGEST]
         limit = max(1.5, len(bare) * 0.4)
@@ -199,9 +198,9 @@ class Index(Generic[Place]):
         return sorted(costs, key=costs.__getitem__)[:count]
 
     def _alike(self, bare: str, arabic: bool) -> list[tuple[Place, Spelling]]:
-        """The spellings that share two pairs of neighbouring sounds with `bare`, those with most first.
+        """The spellings that share at least two pairs of neighbouring sounds with `bare`, those with most first.
 
-        It spares `distance` nine names of ten; a name within its limits always shares two.
+        This spares nine of ten calls of `distance`; a name within its limits always shares two.
         """
         if arabic not in self._pairs:
             pairs = self._pairs[arabic] = {}
@@ -214,7 +213,7 @@ class Index(Generic[Place]):
         return [self._spellings[arabic][i] for i, count in shared.most_common() if count > 1]
 
     def _refuse_slip(self, spelling: Spelling, place: Place, arabic: bool) -> None:
-        """A loose key must not turn a mistyped name of one place into the name of another."""
+        """Raise `Ambiguous` if a loose key would turn a mistyped name of one place into another's."""
         others = [
             other
             for other, known in self._spellings[arabic]
@@ -226,9 +225,9 @@ class Index(Generic[Place]):
             raise Ambiguous([place, *dict.fromkeys(others)])
 
     def _abbreviated(self, words: list[str]) -> Place | None:
-        """The one place whose words `words` shortens: "Bab Ez.", "O. Fayet".
+        """The one place whose name `words` abbreviates: "Bab Ez.", "O. Fayet".
 
-        A letter alone is too little at the end, and there the name may go on: "Bab E." is nothing.
+        If the last word is shortened the name may go on, but a single letter is too little there: "Bab E." is nothing.
         """
         if {_is_short(word) for word in words} != {True, False} or len(words[-1].rstrip(".")) < 2:
             return None
@@ -243,7 +242,7 @@ class Index(Generic[Place]):
 
 
 def _pairs(bare: str) -> list[str]:
-    """Each pair of neighbours once, in their order, so that equals come in the same one in every process."""
+    """Each pair of neighbours once, in order, so that ties are sorted alike in every process."""
     ends = f"^{bare}$"
     return list(dict.fromkeys(ends[i : i + 2] for i in range(len(ends) - 1)))
 

@@ -1,4 +1,4 @@
-"""Reading what a form, a courier or a customer wrote around a name, and asking the index for the name."""
+"""Reads what a form, a courier or a customer wrote around a name, and asks the index for the name."""
 
 import re
 import reprlib
@@ -37,12 +37,12 @@ _COUNTRY = frozenset(("algerie", "algeria", "dz", "dza", "الجزاير"))
 _STRONG = re.compile(r"[,;:/|()\[\]{}<>\n\t\"«»=+*&]+|\s[-–—_]+\s|\.\s|\.$")
 _WEAK = re.compile(r"[-–—_\s]*[-–—_]+[-–—_\s]*")
 _OF = re.compile(r"\b(d|l)'(?=[^\W\d])")
-# A number on its own ("W. 16", but no chat's "w7ran"), before a name ("16Alger") or glued to its end ("Alger16").
+# A number on its own ("W. 16", but not the chat spelling "w7ran"), before a name ("16Alger") or at its end ("Alger16").
 _NUMBER = re.compile(r"(?:^|(?<=[\W_]))(?:dz[\s_-]?|w[\s.]*(?=\d+(?!\w)))?(\d{1,5})(?!\d)|(?<=[^\W\d])(\d{2,5})$")
 
 
 def _unwrapped(words: list[str]) -> list[str]:
-    """`words` without "wilaya de", "commune d'", "centre ville"... ; empty when nothing else is there."""
+    """`words` without "wilaya de", "commune d'", "centre ville"...; empty if nothing else is there."""
     words = list(words)
     bare = [word.rstrip(".") for word in words]
     while bare and bare[0] in _BEFORE:
@@ -71,7 +71,7 @@ class _Text:
         self._named = _OF.sub(r"\1 ", unnumbered)
 
     def names(self, *separators: re.Pattern) -> list[list[str]]:
-        """The names between the separators, each as tokens of one script without what is written around a name."""
+        """The names between the separators, each as tokens of one script, without what is written around a name."""
         parts = [self._named]
         for separator in separators:
             parts = [piece for part in parts for piece in separator.split(part)]
@@ -89,7 +89,7 @@ class _Text:
 
 
 def _spellings(names: Iterable[str]) -> list[list[str]]:
-    """Tokens of each name; ç is often typed as a plain c."""
+    """The tokens of each name, also with c for ç, which is often typed so."""
     found = []
     for name in names:
         found += [words for form in {name, name.replace("ç", "c")} if (words := tokens(clean(form)))]
@@ -110,13 +110,13 @@ def _exactly(places: Iterable) -> dict:
 
 @cache
 def exact_wilayas() -> dict[str, Wilaya]:
-    """By code and by exact name."""
+    """The wilayas by code and by exact name."""
     return _exactly(gazetteer.wilayas().values())
 
 
 @cache
 def exact_communes(wilaya: str) -> dict[str, Commune]:
-    """The communes of a wilaya under the three maps, by code and by exact name."""
+    """The communes of a wilaya on the three maps, by code and by exact name."""
     return _exactly(gazetteer.communes_by_wilaya()[wilaya])
 
 
@@ -127,7 +127,7 @@ def wilaya_index() -> Index[Wilaya]:
 
 @cache
 def commune_index(wilaya: str) -> Index[Commune]:
-    """The communes of a wilaya under the three maps. Its seat also answers to every name of the wilaya."""
+    """The communes of a wilaya on the three maps. A wilaya's seat also answers to all names of that wilaya."""
     wilaya_names = {seat: _names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
     places = gazetteer.communes_by_wilaya()[wilaya]
     return Index(((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere)
@@ -142,7 +142,7 @@ def _wilaya_names() -> frozenset[str]:
 
 @cache
 def _everywhere() -> dict[str, set[str]]:
-    """Every key of every name to the codes of the places that bear it."""
+    """The strict and the bare key of every name → the codes of the places with this name."""
     keys: dict[str, set[str]] = {}
     places: list[Wilaya | Commune] = [*gazetteer.wilayas().values(), *gazetteer.communes().values()]
     for place in places:
@@ -154,7 +154,7 @@ def _everywhere() -> dict[str, set[str]]:
 
 
 def _is_elsewhere(words: list[str], place: Wilaya | Commune) -> bool:
-    """Is this the name of some place, and of no namesake of `place`?
+    """Whether this is the name of another place that is no namesake of `place`.
 
     Namesakes share a name in French and one in Arabic: "Sidi Abderrahmane" of one wilaya may be spelled
     like that of another, but "El Milia" is no misspelled "Mila".
@@ -182,10 +182,10 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
 
 
 def _names_around(words: list[str], around: Wilaya | None) -> bool:
-    """Do `words` name this wilaya, or one that shares a commune with it on some map?"""
+    """Whether `words` name this wilaya, or one that shares a commune with it on some map."""
     if around is None:
         return False
-    if words[0].rstrip(".") == "w":  # for wilaya, but elsewhere maybe for an Oued
+    if words[0].rstrip(".") == "w":  # short for wilaya here; elsewhere perhaps for Oued
         words = words[1:] or words
     try:
         found = wilaya_index().by_key(words)
@@ -196,9 +196,10 @@ def _names_around(words: list[str], around: Wilaya | None) -> bool:
 
 
 def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, around: Wilaya | None = None):
-    """The place that `text` stands for. `by_code(str)` reads a code, `index()` is asked for when it is none,
-    `belongs(place, number)` says whether a number written beside a name can stand there; `around` is the wilaya
-    that a commune is looked for in."""
+    """The place that `text` stands for. Raises `NotFound`.
+
+    `by_code(str)` reads a code, and `index()` is called if it finds none. `belongs(place, number)` says whether a
+    number beside a name agrees with it. `around` is the wilaya in which a commune is looked for."""
     shown = text
     if isinstance(text, int) and not isinstance(text, bool):
         text = str(text)
@@ -229,14 +230,14 @@ def _by_name(text: str, index: Index, belongs, around: Wilaya | None):
     def agreed(place):
         return place if place is None or all(belongs(place, number) for number in parsed.numbers) else None
 
-    # All of it as one name; its digits may be letters of a chat.
+    # The whole text as one name; its digits may be chat letters.
     if not parsed.numbers or any(char in CHAT_DIGITS for char in text):
         scripts = {is_arabic(word) for word in parsed.whole}
         named = len(scripts) == 1 and not all(word.isdigit() for word in parsed.whole)
         if named and (place := index.by_key(parsed.whole)):
             return place
-    # As one place that is named once or several times, divided more and more. _STRONG twice: once it has divided, the
-    # full stop before another separator ends a part.
+    # As one place that is named once or several times, split more and more. _STRONG twice: after the first split, a
+    # full stop that was before another separator ends a part.
     readings: list[list[list[str]]] = []
     for names in (parsed.names(), parsed.names(_STRONG, _STRONG), parsed.names(_STRONG, _WEAK)):
         if names not in readings:
@@ -246,7 +247,7 @@ def _by_name(text: str, index: Index, belongs, around: Wilaya | None):
             place = _united(names, find_one, around)
             if place is not None:
                 return agreed(place)
-    # As a commune with its wilaya before or behind it and nothing between them.
+    # As a commune with its wilaya directly before or after it.
     if around:
         names = [_without_wilaya(words, index, around) for words in readings[0]]
         place = _united(names, index.by_key, around)
@@ -263,9 +264,9 @@ def _by_key_or_nearest(index: Index):
 
 
 def _united(names: list[list[str]], find_one, around: Wilaya | None):
-    """The one place that all the names stand for; those that only name its wilaya or the country aside.
+    """The one place that all the names stand for, except those that only name its wilaya or the country.
 
-    Where all of them name wilayas around, "Barika, Batna" under Batna, it is the one that is no seat of what was sent.
+    If all of them name wilayas around ("Barika, Batna" under Batna), it is the one that is not the seat of `around`.
     """
     found, are_around = [], False
     for words in names:
@@ -286,11 +287,11 @@ def _united(names: list[list[str]], find_one, around: Wilaya | None):
 
 
 def _without_wilaya(words: list[str], index: Index, around: Wilaya) -> list[str]:
-    """`words` without the name of the wilaya in front or at the end: "Alger Bab Ezzouar".
+    """`words` without the name of the wilaya at the beginning or end: "Alger Bab Ezzouar".
 
-    Of "Barika Batna" under Batna that is Barika: the seat is what is left where no other commune is.
-    Not where all of them name a place elsewhere: "Oued El Djemaa" is no Djamaâ of El Oued. "El Oued Djamaa" is: beside
-    the wilaya's own name, article and all, what would be the same without articles is no doubt.
+    Of "Barika Batna" under Batna that leaves Barika: the seat is left only if no other commune is.
+    Nothing is removed if all the words together name a place elsewhere: "Oued El Djemaa" is not Djamaâ in El Oued. "El
+    Oued Djamaa" is: with the wilaya's exact name, a place elsewhere that differs only in articles raises no doubt.
     """
     of_seat = words
     for i in range(1, len(words)):
@@ -322,7 +323,7 @@ def _suggested(places: Iterable) -> tuple[str, ...]:
 
 
 def _shown(text: object) -> str:
-    """`text` for a message: short, and nothing in it that could not be sent on."""
+    """`text` for a message: short, and only with characters that can be sent on."""
     shown = text if isinstance(text, str) else reprlib.repr(text)
     shown = "".join(char if char.isprintable() else " " for char in shown[:61])
     return f'"{shown if len(shown) <= 60 else shown[:59] + "…"}"'

@@ -1,4 +1,4 @@
-"""How the name of a place is spelled: from any text to keys that two spellings of one name share.
+"""How names of places are spelled: from any text to keys that two spellings of one name share.
 
 A name is read as words of one script. `Spelling` holds its keys, from strict to loose:
 
@@ -11,7 +11,7 @@ A name is read as words of one script. `Spelling` holds its keys, from strict to
 - `bare`: `sounded` without articles.
 - `loose`: `bare` without h, kh as k, gh as g, Aït = Béni, Sidi = Si; in Arabic without alef and final ha.
 
-Nothing here knows which places exist; a key may well stand for two of them, and `matching` looks to that.
+Nothing here knows which places exist. A key may well stand for two of them, which `matching` handles.
 """
 
 import csv
@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 APOSTROPHES = "'’ʼ‘`´ʻʿʾ′‛ʹꞌ"
 
-# What decomposition leaves alone, or (ç, ى) would turn into the wrong letter. The letters for g that Arabic
-# lacks become qaf, which is how the official lists write that sound.
+# What decomposition leaves alone, or (ç, ى) turns into the wrong letter. The letters for g that Arabic lacks
+# become qaf, as the official lists write that sound.
 _SIGNS = (
     str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹", "01234567890123456789")
     | str.maketrans("کڪیىېہھەۀةۃٱپچڨڤگݣڭڥ", "ككيييههههههابشقققققق")
@@ -44,10 +44,10 @@ _UNSEEN = frozenset(("Mn", "Me", "Cf"))
 
 
 def clean(text: str) -> str:
-    """`text` in lower case without accents, vowel signs and invisible characters, digits as 0-9,
-    apostrophes as ', every Arabic letter in one form. Separators stay."""
+    """`text` in lower case, without accents, vowel signs and invisible characters, with digits as 0-9,
+    apostrophes as ' and every Arabic letter in one form. Separators stay."""
     if not text.isascii():
-        # ² and ① are no digits of a code, whatever NFKC makes of them.
+        # ² and ① are not digits of a code, whatever NFKC makes of them.
         text = "".join(" " if unicodedata.category(char) == "No" else char for char in text)
     text = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS)
     if text.isascii():
@@ -62,7 +62,7 @@ def tokens(cleaned: str) -> list[str]:
 
 
 def is_foreign(cleaned: str) -> bool:
-    """Does the text hold letters that are neither Latin nor Arabic?"""
+    """Whether the text has letters that are neither Latin nor Arabic."""
     return _FOREIGN.search(cleaned) is not None
 
 
@@ -80,7 +80,7 @@ class Spelling(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, str, str, str]:
-        """Strictest first."""
+        """All keys, strictest first."""
         return self.plain, self.sounded, self.bare, self.loose
 
 
@@ -92,7 +92,7 @@ def spell(words: list[str]) -> Spelling:
 
 @cache
 def _words() -> dict[str, str]:
-    """The words that many names share, by each way to write them: `words.csv`."""
+    """The words that many names share (`words.csv`), by each way to write them."""
     table = resources.files(__package__).joinpath("data", "words.csv").read_text(encoding="utf-8")
     return {
         variant: row["word"]
@@ -175,8 +175,8 @@ def _latin(words: list[str]) -> Spelling:
 
 
 def _attached_article(word: str, position: int) -> int:
-    """How many letters of `word` are an article written with it: Elmadher, Ezzouar; inside a name also
-    Azzouar and Ezouar."""
+    """How many letters of `word` are an attached article: Elmadher, Ezzouar; within a name also Azzouar and
+    Ezouar."""
     if word.startswith("el") and len(word) > 4:
         return 2
     match = (_INNER_ARTICLE if position else _DOUBLED_ARTICLE).match(word) if len(word) > 4 else None
@@ -184,7 +184,7 @@ def _attached_article(word: str, position: int) -> int:
 
 
 def _leans_on(word: str, following: str) -> bool:
-    """Is `word` an article that took the first sound of the word after it (Es Senia, Ech Chaïba)?"""
+    """Whether `word` is an article that took the first sound of the word after it (Es Senia, Ech Chaïba)."""
     match = _ASSIMILATED.match(word)
     return match is not None and following.startswith(match[1])
 
@@ -219,8 +219,8 @@ def _arabic(words: list[str]) -> Spelling:
 
 
 def kin(bare: str) -> str:
-    """`bare` with Béni for Aït and Si for Sidi, which are used for each other, and without the lam that is
-    left of an article in speech."""
+    """`bare` with Béni for Aït and Si for Sidi, which are used for each other, and without the lam that speech
+    leaves of an article."""
     if not bare:
         return bare
     for old, new in (("ait", "bani"), ("ايت", "بني")):

@@ -1,4 +1,4 @@
-"""Places by what somebody has typed so far, in either script. To be chosen from by a person, and no guess."""
+"""Places by what somebody has typed so far, in either script. A person chooses from them; nothing is guessed."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -11,12 +11,12 @@ Place = TypeVar("Place", Wilaya, Commune)
 
 
 def wilayas(typed: str, most: int) -> list[Wilaya]:
-    """The wilayas whose code or name begins with `typed`, then those that hold it, however it is spelled."""
+    """The wilayas whose code or name begins with `typed`, then those whose name contains it, however it is spelled."""
     return _search(gazetteer.wilayas().values(), typed, most)
 
 
 def communes(typed: str, wilaya_code: str, most: int) -> list[Commune]:
-    """The communes that the wilaya has today, in the same way; none of a wilaya that does not exist."""
+    """The same for the communes that the wilaya has today; empty if there is no such wilaya."""
     around = gazetteer.communes_by_wilaya().get(wilaya_code, ())
     return _search([place for place in around if place.wilaya == wilaya_code], typed, most)
 
@@ -32,7 +32,7 @@ def _search(places: Iterable[Place], typed: str, most: int) -> list[Place]:
 
 
 def _rank(place: Place, key: str, name: str) -> int:
-    """0: begins with it, 1: holds it, 2: has nothing to do with it."""
+    """0 if the code or name begins with the key, 1 if the name contains it, otherwise 2."""
     if name.startswith(key) or place.code.lstrip("0").startswith(key) or place.code.startswith(key):
         return 0
     return 1 if key in name else 2
@@ -45,7 +45,7 @@ def _names(code: str) -> frozenset[str]:
 
 
 def _keys(text: str) -> tuple[str, str]:
-    """The letters alone, and what they sound like: of a single sound nothing, because everything holds it."""
+    """The letters alone, and what they sound like; nothing for a single sound, because every name contains it."""
     words = spelling.tokens(spelling.clean(text))
     if not words:
         return "", ""

@@ -1,6 +1,6 @@
 """`/api/v1/regions`: which wilayas and communes there are, and what an import takes a text for (docs/regions.md).
 
-Nobody's data: no key is needed, any page of a shop may ask for it from a browser, and all may keep it for a day.
+This is public data: no key is needed, any shop's page may ask for it from a browser, and anyone may cache it for a day.
 """
 
 from functools import cache
@@ -127,7 +127,7 @@ def _answer(request: Request, body: bytes, etag: str) -> HttpResponseBase:
     return answer_unless_etag_known(request, etag, answer, cache=f"public, max-age={KEPT_FOR}")
 
 
-# The tables do not change while a process runs: each answer is made once.
+# The tables do not change while a process runs, so each answer is made once.
 @cache
 def _wilayas() -> tuple[bytes, str]:
     body = dump_json(WilayaListBody([_wilaya_body(wilaya) for wilaya in regions.WILAYAS]))
@@ -136,7 +136,7 @@ def _wilayas() -> tuple[bytes, str]:
 
 @cache
 def _communes(wilaya_code: str | None) -> tuple[bytes, str]:
-    """Of one wilaya, or all."""
+    """The list of communes, of one wilaya or all, with its ETag."""
     found = regions.communes_of(wilaya_code) if wilaya_code else regions.COMMUNES
     body = dump_json(CommuneListBody([_commune_body(commune) for commune in found]))
     return body, weak_etag(body)

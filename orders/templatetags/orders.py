@@ -1,4 +1,4 @@
-"""How an order's fields are shown to people: `{% load orders %}`."""
+"""How an order's fields are shown: `{% load orders %}`."""
 
 import re
 from collections.abc import Container, ItemsView, Iterable, Mapping
@@ -34,7 +34,7 @@ EDITED = {
     "shipping_fee": gettext_lazy("Shipping fee"),
     "total_amount": gettext_lazy("Total"),
 }
-# Of an order's line, which may also be added or removed as a whole.
+# The same for an order's line; "" is the line as a whole, which was added or removed.
 EDITED_IN_LINE = {
     "": gettext_lazy("Line %(line)d"),
     "product_id": gettext_lazy("Product in line %(line)d"),
@@ -44,7 +44,7 @@ EDITED_IN_LINE = {
     "attributes": gettext_lazy("Details in line %(line)d"),
 }
 
-# Django's, whose Arabic catalog writes the number beside a word that means two already.
+# Instead of Django's: its Arabic catalog writes the number beside a dual form, which already means two.
 SPANS = {
     "year": ngettext_lazy("%(num)d year", "%(num)d years", "num"),
     "month": ngettext_lazy("%(num)d month", "%(num)d months", "num"),
@@ -81,7 +81,7 @@ def _place_name(kind: str, code: str) -> str:
 
 @register.simple_tag
 def place(kind: str, code: str | None, sent: str) -> dict[str, str]:
-    """A `wilaya` or `commune` in French and Arabic, and `sent`: what the shop wrote, when it says something else."""
+    """A `wilaya` or `commune` in French and Arabic, and `sent`: what the shop wrote, if that is something else."""
     try:
         found = getattr(regions, kind)(code)
     except regions.NotFound:
@@ -97,13 +97,13 @@ def place(kind: str, code: str | None, sent: str) -> dict[str, str]:
 
 @register.filter
 def pairs(names: Mapping[str, Any]) -> ItemsView[str, Any]:
-    """Keys with their values. A template's `names.items` is first of all the value of a key that is called so."""
+    """The items of a dict. In a template, `names.items` would be the value of a key `items`, if there is one."""
     return names.items()
 
 
 @register.filter
 def is_link(address: str | None) -> bool:
-    """It leads to a page of the web, and runs nothing."""
+    """Whether the address leads to a web page, and cannot run a script."""
     return bool(address) and str(address).startswith("https://")
 
 
@@ -112,14 +112,14 @@ register.filter("reason_in_words", cancel_reasons.in_words)
 
 @register.filter
 def sent_phone(order: Order) -> str:
-    """The phone number as the shop sent it, when it is not just spaced in another way."""
+    """The phone number as the shop sent it; empty if only its spaces differ from what is shown."""
     plain = "".join(order.customer_phone.split())
     return "" if plain in (order.phone_e164, phone(order.phone_e164).replace(" ", "")) else order.customer_phone
 
 
 @register.filter
 def moment(at: datetime) -> str:
-    """`21 Nov 2026, 14:05`, by the page's clock."""
+    """`21 Nov 2026, 14:05`, in the page's time zone."""
     return formats.date_format(timezone.localtime(at), gettext("j N Y, H:i"))
 
 
@@ -131,7 +131,7 @@ def age(moment: datetime) -> str:
 
 @dataclass
 class Edited:
-    """What somebody changed in one go: (what, old, new) of each, in words."""
+    """What somebody changed at one time: (field, old, new) for each change, in words."""
 
     at: datetime
     actor: str
@@ -140,7 +140,7 @@ class Edited:
 
 @register.filter
 def in_words(edits: Iterable[OrderEdit]) -> list[Edited]:
-    """One entry for each edit of an order, in the order in which they come."""
+    """The edits of an order in words, one entry for all that were made at one time, in the order given."""
     entries = []
     for (at, actor), rows in groupby(edits, key=lambda edit: (edit.at, edit.actor)):
         made = {row.field: row for row in rows}
@@ -150,7 +150,8 @@ def in_words(edits: Iterable[OrderEdit]) -> list[Edited]:
     return entries
 
 
-# The names of places come from their codes, the name of a product from what is written beside its id.
+# Fields that are left out if the other was changed too: a place's name comes from its code, and a product's id says
+# nothing beside its name.
 _TOLD_BESIDE = {"customer_wilaya": "wilaya_code", "customer_commune": "commune_code", "product_id": "product_name"}
 _IN_ORDER = [name for name in EDITED if name not in ("shipping_fee", "total_amount")]
 _SUM = re.compile(r"(?<=, )\d+\.\d\d$")  # at the end of a whole line
@@ -162,7 +163,7 @@ def _is_told_beside(field: str, made: Container[str]) -> bool:
 
 
 def _rank(field: str) -> tuple[int, str]:
-    """The customer, the lines, the sums."""
+    """The sort key: first the customer, then the lines, then the sums."""
     return (_IN_ORDER.index(field) if field in _IN_ORDER else len(EDITED) + (not field.startswith("items.")), field)
 
 
@@ -174,7 +175,7 @@ def _label(field: str) -> str:
 
 
 def _said(field: str, value: str) -> str:
-    """A value of an edit as people read it."""
+    """An edit's value as people read it."""
     name = field.rpartition(".")[2]
     if not value:
         return ""

@@ -25,7 +25,7 @@ if there is no bad one. The exit status is 1 when a row was bad."""
         "import_products products.csv --account yasmine@example.dz --report refused.csv\n"
         "import_products products.xlsx --account yasmine@example.dz --atomic --json"
     )
-    required = _REQUIRED  # a heading that nobody knows would else leave all names or prices as they are
+    required = _REQUIRED  # otherwise an unknown heading would silently leave all names or prices as they are
     named_by = ("sku",)
     batch = ProductRows.batch
 
