@@ -47,7 +47,7 @@ class InventoryViewSet(_Products):
 
     @schema.describe("List products", answers={200: serializers.InventoryBody}, errors=(422,), has_etag=True)
     def list(self, request: Request) -> HttpResponseBase:
-        """All of them, sorted by sku; with `page`, `per_page` or `cursor` a page and `meta`."""
+        """All products, sorted by SKU; with `page`, `per_page` or `cursor`, one page and `meta`."""
         products = self.filter_queryset(self.get_queryset())
         with searching(request.auth.account_id, request.query_params):
             return self._listed(request, products)
@@ -73,7 +73,7 @@ class InventoryViewSet(_Products):
         errors=(400, 413, 415, 422),
     )
     def update(self, request: Request) -> Response:
-        """Each entry by itself: 200 when all were applied, 207 when some were not, 422 when none was."""
+        """Each entry is applied by itself: 200 when all were applied, 207 when some were not, 422 when none was."""
         updates = serializers.read_updates(needed_body(request))
         result = stock.set_quantities(request.auth.account_id, updates, actor=Actor.of_key(request.auth))
         body = serializers.result_body(result, request.data["updates"])
@@ -85,7 +85,7 @@ class ProductViewSet(_Products):
 
     @schema.describe("List products", answers={200: serializers.ProductListBody}, errors=(422,))
     def list(self, request: Request) -> Response:
-        """In pages, sorted by sku; the inventory lists them all at once."""
+        """In pages, sorted by SKU; the inventory lists all products at once."""
         products = self.filter_queryset(self.get_queryset())
         with searching(request.auth.account_id, request.query_params):
             page = self.paginate_queryset(products.values(*ListedProductBody.__struct_fields__))
@@ -94,7 +94,7 @@ class ProductViewSet(_Products):
 
     @schema.describe("Read a product", answers={200: ProductDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponseBase:
-        """With its script. `If-None-Match` saves reading what has not changed."""
+        """The product with its script. `If-None-Match` saves reading it again when it has not changed."""
         row = self.get_queryset().values(*ProductDetailBody.__struct_fields__).get(id=id)
         return answer_unless_known(request, ProductDetailBody.of(row))
 
@@ -111,7 +111,7 @@ class ProductViewSet(_Products):
         errors=(400, 413, 415, 422),
     )
     def update(self, request: Request) -> Response:
-        """By sku, each entry by itself: 200 when all are as sent, 207 when some are not, 422 when none is."""
+        """By SKU, each entry by itself: 200 when all are as sent, 207 when some are not, 422 when none is."""
         entries = serializers.read_drafts(needed_body(request))
         drafts = [entry for entry in entries if isinstance(entry, catalog.Draft)]
         actor = Actor.of_key(request.auth)

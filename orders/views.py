@@ -78,7 +78,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     )
     @idempotency.once
     def batch(self, request: Request) -> Response:
-        """Each order by itself: 201 when all were imported, 207 when some were not, 422 when none was."""
+        """Each order is imported by itself: 201 when all were imported, 207 when some were not, 422 when none was."""
         body = batches.import_batch(request.auth.account_id, needed_body(request), actor=Actor.of_key(request.auth))
         if isinstance(body, OrderBatchRefusedBody):
             return Response(body, status.HTTP_422_UNPROCESSABLE_ENTITY)
@@ -86,7 +86,7 @@ class OrderViewSet(viewsets.GenericViewSet):
 
     @schema.describe("List orders", answers={200: bodies.OrderListBody}, errors=(422,))
     def list(self, request: Request) -> Response:
-        """Newest first. A page past the end is empty; `meta.total` is exact. By `cursor` nothing is counted."""
+        """Newest first. A page past the end is empty; `meta.total` is exact. With `cursor`, nothing is counted."""
         with searching(request.auth.account_id, request.query_params):
             orders = self.filter_queryset(self.get_queryset().order_by("-created_at", "-id"))
             page = self.paginate_queryset(orders.values(*bodies.LISTED))
@@ -94,7 +94,7 @@ class OrderViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Read an order", answers={200: bodies.OrderDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponse:
-        """With its call notes and history. `If-None-Match` saves reading what has not changed."""
+        """The order with its call notes and history. `If-None-Match` saves reading it again when it has not changed."""
         return answer_unless_known(request, self._detail(id))
 
     @schema.describe(
@@ -106,7 +106,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         has_precondition=True,
     )
     def partial_update(self, request: Request, id: UUID) -> HttpResponse:
-        """While it is pending. What is not sent stays; `items` replaces all lines; `edits` says what was changed."""
+        """Possible while it is pending. What is not sent stays; `items` replaces all lines; `edits` has the changes."""
         amending.amend(
             request.auth.account_id,
             id,
@@ -125,7 +125,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def cancel(self, request: Request, id: UUID) -> Response:
-        """Possible until it is shipped. The body is optional; to cancel twice is harmless."""
+        """Possible until it is shipped. The body is optional; canceling twice is harmless."""
         reason = serializers.read_cancel(dict(request.data))
         lifecycle.cancel(id, account_id=request.auth.account_id, actor=Actor.of_key(request.auth), reason=reason)
         return Response(self._detail(id))
@@ -140,7 +140,7 @@ class ShippingFeeViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Read the shipping fees", answers={200: fees.ShippingFeeListBody}, has_etag=True)
     def list(self, request: Request) -> HttpResponse:
-        """Of each wilaya that has one, by its code. Orders written by hand get them; an import says its own fee."""
+        """The fees by wilaya, where there are any. Orders written by hand get them; an import sends its own fee."""
         return answer_unless_known(request, fees.of_account(request.auth.account_id))
 
     @schema.describe(
@@ -151,7 +151,7 @@ class ShippingFeeViewSet(viewsets.GenericViewSet):
         errors=(400, 413, 415, 422),
     )
     def update(self, request: Request) -> Response:
-        """Of the wilayas that are sent, all or, when something is wrong, none; null removes. Answers with the list."""
+        """Set all fees that are sent or, when something is wrong, none; null removes a fee. Answers with the list."""
         account_id = request.auth.account_id
         fees.set_fees(account_id, fees.read_fees(needed_body(request)))
         return Response(fees.of_account(account_id))

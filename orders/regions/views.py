@@ -79,7 +79,7 @@ class RegionViewSet(viewsets.GenericViewSet):
         parameters=[_parameter("wilaya", "Only those that an order to this wilaya may name.", is_required=False)]
     )
     def communes(self, request: Request) -> HttpResponseBase:
-        """All 1 541, by code; of a wilaya, those that lie in it under any of the maps of 69, 58 and 48 wilayas."""
+        """All 1 541, by code; with `wilaya`, those that lie in it on any of the maps of 69, 58 and 48 wilayas."""
         return _answer(request, *_communes(_wilaya(request).code if "wilaya" in request.query_params else None))
 
     @schema.describe("Look up a place", answers={200: LookupBody}, errors=(422,), has_etag=True, is_open=True)
