@@ -31,8 +31,10 @@ CHOICES: dict[str, Choice] = {}
 
 @dataclass(slots=True)
 class Draft:
-    """A product as it is to be. None leaves a field as it is. A new product must have a name and a price; for it, None
-    means no stock, active, and empty texts."""
+    """A product as it is to be; None leaves a field as it is.
+
+    A new product must have a name and a price; for it, None means no stock, active, and empty texts.
+    """
 
     sku: str
     name: str | None = None
@@ -61,8 +63,7 @@ class Saved(NamedTuple):
 
 
 class Exists(Refused):
-    """The product already exists; `as_drafted` is its id if its record is as drafted, as after the first press of
-    two."""
+    """The product already exists; `as_drafted` is its id if its record is the same, as after a first press of two."""
 
     code = "product_exists"
 
@@ -98,8 +99,10 @@ def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
 
 
 def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Saved:
-    """Change the product with the draft's SKU, whose record was `seen`. Raises Changed if it is a different one by
-    now, unless it already is as drafted, as after the first press of two."""
+    """Change the product with the draft's SKU, whose record was `seen`.
+
+    Raises Changed if the record has changed since, unless it already is as drafted, as after a first press of two.
+    """
 
     def check(known: Mapping[str, "_Known"]) -> None:
         product = known.get(draft.sku)

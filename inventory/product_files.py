@@ -105,8 +105,10 @@ class ProductRows(Intake):
         return Taken(Counter(each.done.value for each in saved), refused)
 
     def _known(self, entries: Sequence[Entry]) -> set[str]:
-        """The SKUs of existing products among rows that lack a name or a price; no statement if no row does. (Products
-        are never deleted.)"""
+        """Of the SKUs whose rows lack a name or a price, those of existing products, which are never deleted.
+
+        No statement if no row lacks them.
+        """
         cells = [row.cells for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells if not (each.get("name") and each.get("price"))} - {""}
         found = Product.objects.filter(account_id=self.account_id, sku__in=skus)

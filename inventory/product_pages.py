@@ -186,8 +186,7 @@ def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, cata
 @account_page
 @require_safe
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
-    """All products that match the list's filters, as CSV or XLSX; uses constant memory. The file can be uploaded
-    again."""
+    """All products that match the list's filters, as CSV or XLSX that can be uploaded again; uses constant memory."""
     given, mine = ProductFilter.chosen(request.GET), _mine(request, account)[0]
     around = batch_by_batch(account.id, given)
     try:

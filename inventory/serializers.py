@@ -38,7 +38,7 @@ class Quantity(Integer):
 
 
 class StockUpdate(serializers.Serializer):
-    """The product that `sku`, `id` or both name shall have `quantity` in stock."""
+    """Set the stock of the product that `sku`, `id` or both name to `quantity`."""
 
     # Said by what is not allowed: of parts of an `anyOf`, client generators make classes that are not whole entries.
     openapi_extra = {"not": {"properties": {name: {"type": "null"} for name in ("sku", "id")}}}
@@ -67,7 +67,7 @@ class StockUpdate(serializers.Serializer):
 
 
 class ProductDraft(serializers.Serializer):
-    """A product as it shall be. What is left out, or null, stays as it is."""
+    """A product as it is to be. What is left out, or null, stays as it is."""
 
     sku = Text(max_length=64, help_text="Your own name of it, which never changes.")
     name = Text(max_length=255)
@@ -283,8 +283,10 @@ def _names_in(entry: object, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _sendable(value: object) -> object:
-    """The value in a form that every JSON parser accepts: lone surrogates are replaced, and anything but text and
-    numbers of reasonable length is null."""
+    """The value in a form that every JSON parser accepts.
+
+    Lone surrogates are replaced, and anything but text and numbers of a reasonable length is null.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     is_number = isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite())

@@ -114,8 +114,10 @@ def _refusal(index: int, update: Update, found: "list[_Named | None]") -> Refusa
 
 
 class _Named(NamedTuple):
-    """A product that updates name: its stock before, its first entry that names no other product too, and whether that
-    was applied."""
+    """A product that updates name, with its stock before.
+
+    `entry` is the first that names it and no other product, `is_changed` whether that was applied.
+    """
 
     id: UUID
     sku: str

@@ -25,7 +25,7 @@ Fee = dict[str, Any]  # `wilaya_code`, with `home`, `desk` or both if these are 
 
 
 class ShippingFeeEntry(Body):
-    """What a delivery to one wilaya costs. Of `home` and `desk`, null removes one, and one that is not sent stays."""
+    """What a delivery to one wilaya costs. Null removes `home` or `desk`; one that is not sent stays."""
 
     wilaya = WilayaField(max_length=255)
     home = Amount(allow_null=True, required=False, help_text="To the door, in DZD.")
@@ -49,7 +49,7 @@ class ShippingFeeEntry(Body):
 class Fees(Bodies):
     def clean(self, data: Any) -> list[Fee]:
         fees, wrong = [], []
-        first: dict[str, int] = {}  # where each wilaya stands first
+        first: dict[str, int] = {}  # the index of each wilaya's first entry
         for number, entry in enumerate(super().clean(data)):
             fee, errors = self.child.read(entry)
             if "wilaya_code" in fee and (earlier := first.setdefault(fee["wilaya_code"], number)) != number:

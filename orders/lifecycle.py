@@ -324,7 +324,7 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
         return refusal(cannot_be_done(order.status))
-    at = timezone.localtime(last.at)  # as the API has times, or by the clock of the page
+    at = timezone.localtime(last.at)  # in the time zone of the API, or of the page
     clock = f"{at:%H:%M}" if timezone.get_current_timezone() == ALGIERS else f"{at:%H:%M %Z}"
     when = _("%(time)s on %(date)s") % {"time": clock, "date": f"{at:%Y-%m-%d}"}
     who = {**status_in_words(order), "who": last.actor, "when": when}

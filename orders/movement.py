@@ -1,5 +1,7 @@
-"""How moves are made and written. `lifecycle` and `shipments` decide; here is the one statement that writes the moves,
-one or a thousand, with their events."""
+"""How moves are made, and written with their events, by one statement for one move or a thousand.
+
+`lifecycle` and `shipments` decide which moves.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -27,8 +27,11 @@ CALLED_DAYS = 30  # wrong numbers from longer ago are no longer shown
 
 
 class Line(NamedTuple):
-    """One thing that needs the merchant: its name, more about it, the page that puts it right, the page for those who
-    may only read, if another, and a phone number (E.164)."""
+    """One thing that needs the merchant: its name and more about it.
+
+    `address` is the page that puts it right, `seen_at` the page for those who may only read, if another. `phone` is
+    E.164.
+    """
 
     name: str
     text: str = ""

@@ -20,7 +20,7 @@ _POSSIBLE = re.compile(_plan.general_desc.national_number_pattern)  # type: igno
 # Digits of any script, with what people write between them. libphonenumber alone would guess: it reads letters as keys
 # (`0550 DOG 456`), drops `x12`, and looks for a number inside a sentence.
 _USUAL = re.compile(r"[+＋\d ()（）.．\-‐-―−－/／]+")
-_BETWEEN = re.compile(r"[\W_]+")  # what stands between the digits of numbers, in a text that may be anything
+_BETWEEN = re.compile(r"[\W_]+")  # what may separate digits in any text
 _OTHER_DIGIT, _NO_DIGITS = re.compile(r"[^\D0-9]"), re.compile(r"\D+")
 _SPACES = re.compile(r"[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")  # direction marks too
 

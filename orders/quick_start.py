@@ -1,7 +1,6 @@
-"""The account's quick start in test mode: programs that import and confirm a first order, ready to run, and what has
-arrived so far.
+"""The account's quick start in test mode: programs, ready to run, that import and confirm a first order.
 
-It shows orders and webhooks, so it is in the room that may see both.
+It also shows what has arrived so far, of orders and webhooks, so it is in the room that may see both.
 """
 
 from typing import Any

@@ -179,7 +179,7 @@ class OrderItemImport(Body):
 
 
 class OrderImport(Body):
-    """An order as a shop took it. For a field that may be left out, null is the same."""
+    """An order as a shop took it. Null is the same as leaving an optional field out."""
 
     customer_name = Text(max_length=255)
     customer_phone = PhoneField(max_length=phones.MAX_LENGTH)
@@ -218,7 +218,7 @@ class OrderImport(Body):
 
 
 class OrderChanges(OrderImport):
-    """What shall be different in a pending order. What is not sent stays as it is."""
+    """What to change in a pending order. What is not sent stays as it is."""
 
     external_id = None
     source = None

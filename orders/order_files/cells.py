@@ -72,7 +72,7 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     _write_amounts_plainly(body)
     if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
         where = serializers.wilaya_code(body) or "", body.get("delivery_type", DeliveryType.HOME.value)
-        if where in own_fees:  # else it is not clear where it goes, or that has no fee
+        if where in own_fees:  # otherwise it is unclear where it goes, or there is no fee for it
             body["shipping_fee"] = own_fees[where]
     if _lacks_price(body):
         if (price := _price(body)) is not None:
@@ -90,8 +90,10 @@ def _part_phones(body: dict[str, Any]) -> None:
 
 
 def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) -> Errors:
-    """The errors by the row's own columns, without a total or price that is missing only because what it is calculated
-    from is wrong."""
+    """The errors, by columns that the row has.
+
+    Leaves out a total or price that is missing only because what it is calculated from is wrong.
+    """
     follows = ""
     if "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors):
         follows = "total_amount"
@@ -114,8 +116,10 @@ def with_constants(constants: Mapping[str, str], cells: dict[str, str]) -> dict[
 
 
 def _delivery_type(cells: Mapping[str, str]) -> str:
-    """The delivery type as the API calls it, or the text that is neither; both texts if the two columns contradict each
-    other; empty if the row has none."""
+    """The delivery type as the API calls it, or the text as it is if that is unknown.
+
+    Gives both texts if the two columns contradict each other, and is empty if the row says nothing.
+    """
     said, at_desk = cells.get("delivery_type", ""), cells.get("stop_desk", "")
     kind, other = (_DELIVERIES.get(key(text), text) if text else "" for text in (said, at_desk))
     with contextlib.suppress(ValueError):
@@ -130,7 +134,7 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
     if _INTEGER.fullmatch(quantity := values.plain_quantity(item.get("quantity", ""))):
         item["quantity"] = int(quantity)
     if "attributes" in item:
-        with contextlib.suppress(ValueError, RecursionError):  # a text is refused with the field's own sentence
+        with contextlib.suppress(ValueError, RecursionError):  # then it stays a text, which the field refuses
             item["attributes"] = json.loads(item["attributes"])
     details = {word: cell for name, word in DETAILS.items() if (cell := cells.get(name))}
     if details and isinstance(attributes := item.get("attributes", {}), dict):

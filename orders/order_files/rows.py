@@ -138,8 +138,10 @@ class OrderRows(Intake):
 
 
 class UploadedOrderRows(OrderRows):
-    """The rows of a file that a merchant uploads. An order with neither fee nor total gets the account's shipping fee
-    for where it goes, like one that is written by hand."""
+    """The rows of a file that a merchant uploads.
+
+    An order with neither fee nor total gets the account's fee for where it goes, like one that is written by hand.
+    """
 
     def _fees(self) -> Fees:
         return fees.by_place(self.account_id)

@@ -108,8 +108,10 @@ def is_line(row: Row, constants: Mapping[str, str]) -> bool:
 
 
 def is_priced(cells: Mapping[str, str]) -> bool:
-    """Whether a row has all that a line needs: a product, a quantity (which `TVA` at the foot of a list lacks), and a
-    price or a product of the catalog."""
+    """Whether a row has all that a line needs: a product, a quantity, and a price or a product of the catalog.
+
+    `TVA` at the foot of a list has no quantity.
+    """
     names = [cell for name in ("unit_price", "product_id", "sku") if (cell := cells.get(name))]
     return says_product(cells) and bool(cells.get("quantity")) and any(key(cell) not in _TOTALS for cell in names)
 

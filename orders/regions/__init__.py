@@ -1,5 +1,4 @@
-"""The wilayas and communes of Algeria: from what a form, a shop plugin, a courier or a customer wrote to
-the one place that is meant.
+"""Finds the one wilaya or commune of Algeria that a form, a shop plugin, a courier or a customer meant.
 
     find_wilaya("Wilaya d'Alger")         -> Wilaya(code="16", name="Alger", name_ar="الجزائر")
     find_commune("Bordj el kifan", "16")  -> Commune(code="1630", name="Bordj El Kiffan", ...)
@@ -99,10 +98,11 @@ def _agrees(named: Wilaya, codes: Set[str]) -> bool:
 
 
 def find_wilaya(text: object) -> Wilaya:
-    """The wilaya that `text` means: a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"Wilaya 16"`, `"١٦"`, `"16 - Alger"`)
-    or a name in French, Arabic or any usual spelling, with one of its postal codes or without (`"16000 Alger"`).
+    """The wilaya that `text` means.
 
-    Raises `NotFound` for anything else, including what is neither str nor int.
+    It may be a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"Wilaya 16"`, `"١٦"`, `"16 - Alger"`) or a name in French,
+    Arabic or any usual spelling, with one of its postal codes or without (`"16000 Alger"`). Raises `NotFound` for
+    anything else, including what is neither str nor int.
     """
     if type(text) is str and (found := resolve.exact_wilayas().get(text)):
         return found
@@ -118,10 +118,10 @@ def find_wilaya(text: object) -> Wilaya:
 
 
 def find_commune(text: object, wilaya_code: str) -> Commune:
-    """The commune of a wilaya that `text` means: a code (`1601`, `101` for `"0101"`, `"16001"`, the codes of
-    2021) or a name in French, Arabic or any usual spelling.
+    """The commune of a wilaya that `text` means.
 
-    `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune must lie in that wilaya on one
+    It may be a code (`1601`, `101` for `"0101"`, `"16001"`, the codes of 2021) or a name in French, Arabic or any usual
+    spelling. `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune must lie in that wilaya on one
     of the three maps. Raises `NotFound` for anything else, including what is neither str nor int.
     """
     around = wilaya(wilaya_code)

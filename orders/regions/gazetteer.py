@@ -129,8 +129,10 @@ def seat(wilaya: Wilaya) -> Commune | None:
 
 @cache
 def _seats() -> dict[str, str]:
-    """Wilaya code to ONS code of its seat: commune number one in the wilayas of 1984. Not for Alger, a wilaya of 57
-    communes, most of them city: its name does not name its centre too."""
+    """Wilaya code → ONS code of its seat, which is commune number one in the wilayas of 1984.
+
+    Alger has none: it is a wilaya of 57 communes, most of them city, so its name does not also name its centre.
+    """
     seats = {f"{i:02}": f"{i:02}01" for i in range(1, 49) if i != 16}
     return seats | {row["code"]: row["ons_code"] for row in _rows("seats.csv")}
 
@@ -143,8 +145,7 @@ _WILAYA_CODE = re.compile(r"(?:(?:wilayah?|w\.?|(?:ال)?ولايه)\s*(?:n°|:)
 
 
 def wilaya_by_code(text: str) -> Wilaya | None:
-    """The wilaya with a code such as `16`, `6`, `06`, `016`, `DZ-16`, `Wilaya 16`, `W16` or `ولاية 16`; `text` is
-    clean."""
+    """The wilaya of a code in clean text: `16`, `6`, `06`, `016`, `DZ-16`, `Wilaya 16`, `W16`, `ولاية 16`."""
     match = _WILAYA_CODE.fullmatch(text)
     return wilayas().get(match[1].zfill(2)) if match else None
 

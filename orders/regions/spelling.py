@@ -44,8 +44,10 @@ _UNSEEN = frozenset(("Mn", "Me", "Cf"))
 
 
 def clean(text: str) -> str:
-    """`text` in lower case, without accents, vowel signs and invisible characters, with digits as 0-9,
-    apostrophes as ' and every Arabic letter in one form. Separators stay."""
+    """`text` in lower case, without accents, vowel signs and invisible characters.
+
+    Digits become 0-9, apostrophes ', and every Arabic letter has one form. Separators stay.
+    """
     if not text.isascii():
         # ² and ① are not digits of a code, whatever NFKC makes of them.
         text = "".join(" " if unicodedata.category(char) == "No" else char for char in text)
@@ -175,8 +177,7 @@ def _latin(words: list[str]) -> Spelling:
 
 
 def _attached_article(word: str, position: int) -> int:
-    """How many letters of `word` are an attached article: Elmadher, Ezzouar; within a name also Azzouar and
-    Ezouar."""
+    """How many letters of `word` are an attached article: Elmadher, Ezzouar; within a name also Azzouar, Ezouar."""
     if word.startswith("el") and len(word) > 4:
         return 2
     match = (_INNER_ARTICLE if position else _DOUBLED_ARTICLE).match(word) if len(word) > 4 else None
@@ -219,8 +220,10 @@ def _arabic(words: list[str]) -> Spelling:
 
 
 def kin(bare: str) -> str:
-    """`bare` with Béni for Aït and Si for Sidi, which are used for each other, and without the lam that speech
-    leaves of an article."""
+    """`bare` with Béni for Aït and Si for Sidi, which are used for each other.
+
+    Also without the lam that speech leaves of an article.
+    """
     if not bare:
         return bare
     for old, new in (("ait", "bani"), ("ايت", "بني")):

@@ -68,9 +68,9 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
         )
 
     def tell(self, *, as_json: bool) -> None:
-        """Also what an erasure cannot know, which refuses while a file that a merchant uploads is under way."""
+        """Also warn of erasures made meanwhile: they are refused during uploads, but cannot know of this command."""
         super().tell(as_json=as_json)
-        with suppress(DatabaseError):  # which is why it ends
+        with suppress(DatabaseError):  # such an error may be why the command ends
             if not self.dry_run and self.erasures.count() > self.erased:
                 self.say(
                     "A customer of this account was erased while this ran: if they stand in the file, they may be back."
