@@ -171,7 +171,7 @@ def rows(
 ) -> Iterator[list[list[Any]]]:
     """The COLUMNS of each product, by SKU, in batches of up to BATCH; `ProductRows` can read them again.
 
-    Each batch is a statement of its own, run within `around`, which goes on by key instead of a cursor.
+    Each batch is a statement of its own, by key instead of one cursor for all, and is run within `around`.
     """
     words = {True: gettext("yes"), False: gettext("no")}
     names = [column.name for column in COLUMNS]

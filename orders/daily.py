@@ -181,7 +181,7 @@ _UNSUMMED_SPANS = """
 # Gives four kinds of rows, by (dimension, day, key): ('all', day, '') for each day of the period, and today;
 # ('all', NULL, '') for all other days together; (other, NULL, key) for each of the first MOST_KEYS parts of the period,
 # in the order of `most_first`; (other, NULL, NULL) for all parts after these. Sums of parts are first added up on their
-# own, because PostgreSQL can estimate their number of keys. All in one, a year of many products was sorted on disk.
+# own, because PostgreSQL can estimate their number of keys. All in one, it would sort a year of many products on disk.
 _READ = """
 WITH summed AS MATERIALIZED (
     SELECT until FROM orders_summedup WHERE account_id = %(account)s

@@ -75,8 +75,8 @@ def batches(
 
     With `shown`, times are as people read them in a table: in Algeria's time, without fraction and zone.
 
-    Each batch is a statement of its own, run within `around`, which goes on by key. So no transaction stays open as it
-    would for a cursor, and each order is as it is when it is read.
+    Each batch is a statement of its own, by key instead of one cursor for all, and is run within `around`. So no
+    transaction stays open meanwhile, and each order is as it is when it is read.
     """
     orders = orders.order_by("created_at", "id")
     columns = _SHOWN if shown else _ORDER

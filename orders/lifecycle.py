@@ -221,17 +221,17 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
 
 
 def ship(order_id: UUID, *, actor: Actor) -> Order:
-    """Note that the parcel was handed to the courier."""
+    """Mark the order as shipped: the parcel was handed to the courier."""
     return move("ship", order_id, actor=actor)
 
 
 def deliver(order_id: UUID, *, actor: Actor) -> Order:
-    """Note that the customer took the parcel and paid."""
+    """Mark the order as delivered: the customer took the parcel and paid."""
     return move("deliver", order_id, actor=actor)
 
 
 def return_order(order_id: UUID, *, actor: Actor) -> Order:
-    """Note that the parcel came back."""
+    """Mark the order as returned: the parcel came back."""
     return move("return", order_id, actor=actor)
 
 
@@ -278,7 +278,8 @@ def _allowed(order: Order, name: str, actor: Actor) -> Move:
 
 
 # The clock is read once all locks are held. Otherwise a change that waited for a lock could be dated before changes
-# that clients have read meanwhile, who then ask only for later ones. HAVING needs every row of the locking step.
+# that clients have already read, and they, asking only for later ones, would miss it. HAVING needs every row of the
+# locking step.
 _LOCKED = """
 WITH locked AS MATERIALIZED ({locking})
 SELECT locked.*, (SELECT clock_timestamp() FROM locked HAVING count(*) > 0) AS clock FROM locked

@@ -154,8 +154,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     )
 
 
-# For each kind of file, the last one that was taken in whole, and any that began later and was not: who has sent the
-# rows again has mended them, but a file that was not taken in mends none. Refused rows are kept for some weeks.
+# For each kind of file, the last one that was taken in whole, and any that began later and was not. Earlier ones do not
+# count, because their rows were sent again; a file that was not taken in settles none. Rows are kept for some weeks.
 _REFUSED = """
 SELECT upload.id, upload.name, refused.count, sum(refused.count) OVER () FROM uploads_upload upload
 CROSS JOIN LATERAL (SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = upload.id) AS refused

@@ -33,7 +33,7 @@ _NUMBERS = [
     for prefix in (r"(?!(?<=\+)213)", _TRUNK, _COUNTRY)
 ]
 _PIECE = re.compile(rf"(\d{{1,17}})(?!\d){_GAP}").match
-# A house's number or a postal code, which may precede a number. Not three digits: many numbers begin with such a piece.
+# A house's number or a postal code, which may precede a number. Not of three digits: many numbers begin with so many.
 _HOUSE = re.compile(rf"(?<!\+)(?!213)[1-9](?:\d?|\d{{3,4}})(?!\d){_GAP}").match
 _FIGURES = re.compile(rf"(?<!\+)(?!00)\d{{1,7}}(?!\d){_GAP}").match
 # A match ends where no part of a number precedes.

@@ -47,12 +47,13 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
     first has the text. An empty row ends an order, and so does a total at the foot of a list, which is refused. What an
     order's first row says of the customer holds for its other rows, and none may contradict it.
 
-    Where it is not certain whether a row belongs to the order above, `doubts` refuses both together:
-    a row without a number in a report, whose rows have their orders' numbers because others between may be missing;
-    a row whose number cannot be used, and may be the order's before that was corrected;
-    a line with another number and no customer;
-    a total that may be a product: it has a quantity and a price that are not the sums of the order's or the file's
-    lines above, or lines follow it.
+    Where it is not certain that a row belongs to the order above, both are refused together:
+
+    - a row without a number in a report, whose rows have their orders' numbers because others between may be missing;
+    - a row whose number cannot be used, and may be the order's before that was corrected;
+    - a line with another number and no customer;
+    - a total that may be a product: it has a quantity and a price that are not the sums of the order's or the file's
+      lines above, or lines follow it.
     """
     held = _Held(constants)
     for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
