@@ -1,4 +1,4 @@
-"""The orders in the console: a list, a page for each, and buttons that call `orders.lifecycle`. No forms edit rows."""
+"""The console's list of orders and an order's page, with buttons that call `orders.lifecycle`. No form edits rows."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -36,18 +36,19 @@ from orders import counts, lifecycle
 from orders.models import CallNote, CallState, Order, Status
 from orders.reading import LATEST, with_detail
 
-# Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on the call screen.
+# The moves that have an address. `Order.MOVES` says which an order offers to whom; pending orders are decided on the
+# call screen.
 MOVES = ("cancel", "ship", "deliver", "return")
 ALL = "all"
 _COUNT = "(SELECT count(*) FROM {table} WHERE order_id = %(expressions)s)"
-_COUNTS = {  # of an order, in the statement that reads it
+_COUNTS = {  # of an order, counted in the statement that reads it
     "call_count": Func("id", template=_COUNT.format(table="orders_callnote"), output_field=IntegerField()),
     "edit_count": Func("id", template=_COUNT.format(table="orders_orderedit"), output_field=IntegerField()),
 }
 
 
 class StatusFilter(admin.SimpleListFilter):
-    """One status, or all. Unless one is chosen: what waits for a call, and a search looks everywhere."""
+    """One status, or all. By default only what waits for a call; a search looks at every status."""
 
     title = gettext_lazy("status")
     parameter_name = "status"
@@ -62,7 +63,7 @@ class StatusFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
         if self.value() == ALL:
             return orders
-        # A status that does not exist finds nothing, which is true.
+        # An unknown status finds nothing.
         return orders.filter(status=self.value())
 
     def choices(self, changelist: ChangeList) -> Any:
@@ -78,11 +79,11 @@ class StatusFilter(admin.SimpleListFilter):
 class OrderList(ChangeList):
     @property
     def filters(self) -> dict[type, Any]:
-        """Those that show something; the others are none of the list's."""
+        """The list's filters by class. Filters that show nothing are not among them."""
         return {type(each): each for each in self.filter_specs}
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Order]) -> list[Any]:
-        """By id, along the indexes over all merchants; by time where the form asks for what is found so at once."""
+        """By id, along the indexes over all merchants; by time where that serves the form's filters faster."""
         sort, asked = SortFilter.chosen(request), self.filters[FormFilter]
         if not (sort in SortFilter.BY_TIME and asked.used and asked.form.is_valid()):
             return super().get_ordering(request, queryset)
@@ -90,18 +91,18 @@ class OrderList(ChangeList):
         return list((SortFilter.BY_TIME if by_time else SortFilter.ORDERINGS)[sort])
 
 
-# Its pages would show secrets and offer what people do themselves at /console/codes/.
+# Its pages would show secrets and offer what people do for themselves at /console/codes/.
 admin.site.unregister(TOTPDevice)
 
 
 @admin.register(Order)
 class OrderAdmin(admin.ModelAdmin):
     change_list_template = "agents/order_list.html"
-    list_display = ("__str__",)  # the template shows them in its own way; nothing here can be sorted by
+    list_display = ("__str__",)  # the template shows the columns itself; no column can be sorted by
     list_filter = (StatusFilter, FormFilter, HappenedFilter, SortFilter)
     list_per_page = 50
     list_max_show_all = 0
-    search_fields = ("phone_e164",)  # there is a search box; `order_search` says what it finds
+    search_fields = ("phone_e164",)  # shows the search box; `order_search` says what is searched
     search_help_text = order_search.HINT
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -124,7 +125,7 @@ class OrderAdmin(admin.ModelAdmin):
         return lookup in (StatusFilter.parameter_name, SortFilter.parameter_name, *names)
 
     def get_urls(self) -> list[URLPattern]:
-        """The list, an order's page, and where its forms are posted to; none of Django's other pages."""
+        """Only the list, an order's page and the addresses that its forms post to; none of Django's other pages."""
         view = self.admin_site.admin_view
         return [
             path("", view(self.changelist_view), name="orders_order_changelist"),
@@ -137,7 +138,7 @@ class OrderAdmin(admin.ModelAdmin):
         ]
 
     def _posted(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-        """A view for POST alone, by somebody who may work on orders, of one that is decided."""
+        """A view that takes only POST, from people who may work on orders, about an order that is no longer pending."""
 
         @wraps(view)
         def of_decided(request: HttpRequest, order_id: UUID, **kwargs: Any) -> HttpResponse:
@@ -152,8 +153,8 @@ class OrderAdmin(admin.ModelAdmin):
     # --- The list --------------------------------------------------------------------------------------------------
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
-        # Whose they are is looked up for what is shown alone: joined, where PostgreSQL expects to find few orders, it
-        # looks through all users for each that it finds.
+        # A subquery, so that names are looked up for the rows of the page alone. With a join, when PostgreSQL expects
+        # few orders, it scans all users for each one found.
         merchants = Account.objects.filter(pk=OuterRef("account_id")).values("name")
         orders = Order.live.prefetch_related("callback_agent").annotate(merchant_name=Subquery(merchants))
         return order_rows.with_last_call(orders)
@@ -173,7 +174,7 @@ class OrderAdmin(admin.ModelAdmin):
         context = {"title": _("Orders"), "most": BoundedPaginator.MOST, **(extra_context or {})}
         response = super().changelist_view(request, context)
         if response.status_code == HTTPStatus.FOUND and PAGE_VAR in request.GET:
-            # A page that is no longer there: Django would go to the list without what was asked for.
+            # The page no longer exists. Django would redirect to the bare list, without the filters.
             asked = request.GET.copy()
             del asked[PAGE_VAR]
             return redirect(f"{request.path}?{asked.urlencode()}")
@@ -182,7 +183,7 @@ class OrderAdmin(admin.ModelAdmin):
         return response
 
     def _beside(self, request: HttpRequest, changelist: OrderList) -> dict[str, Any]:
-        """What the list's page shows beside Django's own."""
+        """What the list's page shows besides Django's own context."""
         orders, filters, sort = changelist.result_list, changelist.filters, SortFilter.chosen(request)
         now = timezone.now()
         status, happened = filters[StatusFilter].value(), filters.get(HappenedFilter)
@@ -206,14 +207,14 @@ class OrderAdmin(admin.ModelAdmin):
         }
 
     def _deeds(self, request: HttpRequest, status: str) -> dict[str, str]:
-        """What can succeed with the orders of this tab, for who may do it."""
+        """The actions that can succeed on this tab's orders; none for people who may not do them."""
         if not request.user.has_perm("orders.supervise_order") or status not in ("", *Status.values):
             return {}
         call, holder = (request.GET.get(name, "") for name in ("call", "holder"))
         return bulk.offered(status, call if call in CallState.values else "", is_held=bool(holder.strip()))
 
     def _counts(self, changelist: OrderList) -> dict[str, int]:
-        """How many orders stand under each tab; where more is asked for than a merchant, none is told."""
+        """The number of orders under each tab. Empty when anything but a merchant narrows the list."""
         asked = changelist.filters[FormFilter]
         if changelist.query or HappenedFilter in changelist.filters or asked.used - {"merchant"}:
             return {}
@@ -226,7 +227,7 @@ class OrderAdmin(admin.ModelAdmin):
     # --- An order's page and its buttons ---------------------------------------------------------------------------
 
     def order_page(self, request: HttpRequest, order_id: UUID, *, bound: Any = None) -> HttpResponse:
-        """Everything about one order; `bound` is a form that was sent and needs another look."""
+        """Everything about one order. `bound` is a form that was refused, to be shown again with its errors."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         orders = Order.live.select_related("account").annotate(**_COUNTS)
@@ -256,7 +257,7 @@ class OrderAdmin(admin.ModelAdmin):
         )
 
     def add_note(self, request: HttpRequest, order: Order) -> HttpResponse:
-        """A call note is true whatever became of the order meanwhile: it is kept, and the agent is told."""
+        """Note a call even if the order has changed since the page was opened, and then tell the agent what changed."""
         form = CallNoteForm(request.POST, order=order)
         if not form.is_valid():
             return self.order_page(request, order.id, bound=form)
@@ -290,7 +291,7 @@ class OrderAdmin(admin.ModelAdmin):
 
 
 def _next_calls(orders: Iterable[Order], now: datetime) -> dict[UUID, datetime]:
-    """When those that wait for a call are called at the earliest, within their merchants' calling hours."""
+    """The earliest time of the next call of each order that waits for one, within its merchant's calling hours."""
     waiting = [order for order in orders if order.status == Status.PENDING and order.call_state != CallState.REVIEW]
     windows = hours.by_account([order.id for order in waiting]) if waiting else {}
     return {
@@ -299,7 +300,7 @@ def _next_calls(orders: Iterable[Order], now: datetime) -> dict[UUID, datetime]:
 
 
 def _asked(request: HttpRequest, name: str, rows: QuerySet[Any], count: int) -> Page:
-    """The page of an order's rows that the address asks for."""
+    """The page of an order's calls or edits that the query string asks for."""
     pages = Paginator(rows, customer.MOST_LATEST)
     pages.count = count
     return pages.get_page(request.GET.get(name))

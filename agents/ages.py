@@ -1,4 +1,4 @@
-"""How old orders are, in a few spans: for the figures of what waits, and to find them in the list."""
+"""Orders grouped by age into a few spans, for the backlog figures and the list's filter."""
 
 from datetime import timedelta
 
@@ -9,12 +9,12 @@ from django.utils.translation import ngettext
 
 from codservice.charts import spans
 
-# Hours: the first span is under the first, the next from there to the next, the last from the last on.
+# In hours. The first span is everything younger than the first bound, the last everything older than the last.
 BOUNDS = (4, 24, 48, 72, 168)
 
 
 def names() -> list[str]:
-    """Of the spans, the youngest first."""
+    """The names of the spans, the youngest first."""
     return spans([_said(hours) for hours in BOUNDS])
 
 
@@ -25,7 +25,7 @@ def _said(hours: int) -> str:
 
 
 def between(span: int, now: Combinable) -> Q:
-    """The orders of a span; `now` is the time from which it is reckoned."""
+    """A condition for the orders whose age at `now` lies in this span."""
     found = Q()
     if span > 0:
         found &= Q(created_at__lte=now - timedelta(hours=BOUNDS[span - 1]))

@@ -6,7 +6,7 @@ from codservice.retention import SWEEPS
 
 
 class ConsoleConfig(SimpleAdminConfig):
-    """Django's admin with our site: the agents' console at /console/. `agents.urls` has it find its pages."""
+    """Django's admin with our site, the agents' console at /console/. `agents.urls` starts its autodiscovery."""
 
     default_site = "agents.console.Console"
 

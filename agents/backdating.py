@@ -1,5 +1,5 @@
-"""When things happened to demonstration orders: calls minutes after an order, decisions hours after, promises kept and
-broken, parcels days after."""
+"""Believable times for demonstration orders: calls minutes after the import, decisions hours later, promises kept or
+broken, parcels days later."""
 
 import math
 from datetime import datetime, timedelta
@@ -13,16 +13,17 @@ from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 
 OPENS, CLOSES = 9, 20  # hours of a day in Algeria in which customers are called
 DAY = timedelta(days=1)
-PAUSE = timedelta(hours=2)  # until a next try, whose turn is tomorrow for orders that are made in the evening
+PAUSE = timedelta(hours=2)  # until the next attempt, which is tomorrow's for orders of the evening
 _TIMES = ["created_at", "updated_at", "confirmed_at", "canceled_at", "call_due_at"]  # of an order
 _RELATED = ("call_notes", "status_changes", "edits")
-# Hours from a move to the next one.
+# The least and the most hours from the previous move to this one.
 _UNTIL = {Status.SHIPPED: (12, 30), Status.DELIVERED: (24, 72), Status.RETURNED: (72, 120)}
 
 
 def spread_over_time(account: Account, chance: Random) -> None:
-    """Move each order of the account with all that belongs to it into the past: what is decided into the weeks before,
-    what waits so that something was done about it within the last hours."""
+    """Move each order of the account into the past, with all that belongs to it.
+
+    Decided orders are spread over the past weeks. Pending ones had their last call or change within the last hours."""
     now = timezone.now()
     orders = list(account.orders.order_by("-id").prefetch_related(*_RELATED))
     for number, order in enumerate(orders):
@@ -40,7 +41,7 @@ def spread_over_time(account: Account, chance: Random) -> None:
 
 
 def _tell(order: Order, created: datetime, chance: Random) -> None:
-    """Set all times of an order that came in then; what happened keeps its order."""
+    """Set all times of an order as if it was imported at `created`. What happened to it stays in sequence."""
 
     def later(at: datetime, least: float, most: float) -> datetime:
         return at + timedelta(minutes=chance.triangular(least, most, least))
@@ -74,7 +75,7 @@ def _tell(order: Order, created: datetime, chance: Random) -> None:
 
 
 def _open(at: datetime) -> datetime:
-    """This time, or soon after the opening when it is at night."""
+    """This time, or soon after the next opening if it is at night."""
     local = at.astimezone(ALGIERS)
     if OPENS <= local.hour < CLOSES:
         return at

@@ -1,5 +1,5 @@
 """The account's page of its calling rules: when and how often its customers are called, within the bounds of the
-settings, and in words what comes of it."""
+settings, and what that means in words."""
 
 from copy import copy
 from datetime import time
@@ -23,14 +23,14 @@ SHOWN = 7  # days
 
 
 class MerchantsRulesForm(rules.HoursForm):
-    """As supervisors have it, between what operators allow a merchant; what is beyond that already may be left so."""
+    """The supervisors' form, within the bounds that operators set. A value that is already beyond them may stay."""
 
     class Meta(rules.HoursForm.Meta):
-        help_texts = {"keeps_holidays": ""}  # it says what supervisors may do about them
+        help_texts = {"keeps_holidays": ""}  # the text is about what supervisors may do
 
     def _clock(self, name: str) -> time:
         at: time = self.cleaned_data[name]
-        is_new = name in self.changed_data and at != self.kept[name]  # one hour alone may have been changed
+        is_new = name in self.changed_data and at != self.kept[name]  # changed_data has all hours if one differs
         if is_new and not settings.CALLING_EARLIEST <= at <= settings.CALLING_LATEST:
             said = _("Choose a time from %(first)s to %(last)s.")
             raise forms.ValidationError(said % {"first": f"{settings.CALLING_EARLIEST:%H:%M}",
@@ -61,11 +61,11 @@ class MerchantsRulesForm(rules.HoursForm):
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
-    """The live account's, in test mode too: calls of test orders are planned by them (`agents.rehearsal`)."""
+    """The live account's rules, in test mode too: calls of test orders are planned by them (`agents.rehearsal`)."""
     account = account.live or account
     kept = CallingRules.of(account.id)
     sent = request.POST if request.method == "POST" else None
-    form = MerchantsRulesForm(sent, instance=copy(kept))  # whose own words say what holds now
+    form = MerchantsRulesForm(sent, instance=copy(kept))  # a copy: the page describes the rules that are in force
     if form.is_valid():
         rules.save(form, account)
         messages.success(request, _("Your calling rules are saved."))

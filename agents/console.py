@@ -1,4 +1,4 @@
-"""The agents' console: Django's admin site, with our doors."""
+"""The agents' console: Django's admin site behind our own sign-in."""
 
 from collections.abc import Callable
 from functools import partial, update_wrapper, wraps
@@ -23,12 +23,12 @@ from django.views.decorators.http import require_http_methods
 
 from codservice.days import ALGIERS
 
-# Of Django's addresses those that no page of ours leads to; the first crashes on an id that is no UUID.
+# Django's addresses that no page of ours links to. The first crashes on an id that is not a UUID.
 UNUSED = {"view_on_site", "autocomplete"}
 
 
 class Console(AdminSite):
-    """Its clock is Algeria's; agents land on the desk, operators on the index of all there is."""
+    """Shows Algeria's time. Agents land on the desk, operators on the index."""
 
     site_header = "codservice"
     site_title = _("codservice console")
@@ -39,10 +39,10 @@ class Console(AdminSite):
     final_catch_all_view = False
 
     def admin_view(self, view: Callable[..., HttpResponse], cacheable: bool = False) -> Callable[..., HttpResponse]:
-        # Imported here: this module is loaded before the models are.
+        # Imported here because this module is loaded before the models.
         from codservice.accounts.account_page import sign_in_first
 
-        inner = super().admin_view(view)  # Django would let browsers store a few
+        inner = super().admin_view(view)  # not `cacheable`, with which Django would let browsers store some pages
 
         def in_algiers(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if "" in (request.GET.get(TO_FIELD_VAR), request.POST.get(TO_FIELD_VAR)):
@@ -51,13 +51,13 @@ class Console(AdminSite):
                 return sign_in_first(request, door="admin:login", home=reverse("admin:index"))
             with timezone.override(ALGIERS):
                 response = inner(request, *args, **kwargs)
-                # Django would render it after this block, by another clock.
+                # Rendered here; Django would do it after this block, in another time zone.
                 return response.render() if hasattr(response, "render") else response
 
         return update_wrapper(in_algiers, inner)
 
     def get_urls(self) -> list[Any]:
-        # Imported here: this module is loaded before the models are.
+        # Imported here because this module is loaded before the models.
         from agents import own_keys
         from agents.desk import urls as desk
         from agents.supervision import urls as supervision
@@ -69,13 +69,13 @@ class Console(AdminSite):
 
     @method_decorator([require_http_methods(["GET", "HEAD", "POST"]), sensitive_post_parameters()])
     def codes(self, request: HttpRequest) -> HttpResponse:
-        """As on the account's pages, in the console's dress."""
+        """The account pages' view, in the console's layout."""
         from codservice.accounts.own_codes import CodesPage
 
         return CodesPage("admin:codes", _show_codes)(request)
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
-        """Reckoned when it is looked at: the index alone does, while Django gives it to every page."""
+        """Computed only when it is used: Django gives it to every page, but only the index shows it."""
         return SimpleLazyObject(partial(super().get_app_list, request, app_label))
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -84,7 +84,7 @@ class Console(AdminSite):
         return super().index(request, extra_context)
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        # Imported here, as Django's own site does: this module is loaded before the models are.
+        # Imported here because this module is loaded before the models.
         from agents import own_keys
         from agents.forms import ConsoleLoginForm
         from codservice.accounts import known_browsers
@@ -99,7 +99,7 @@ class Console(AdminSite):
         return locked_or(response, form.wait if form else 0)
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """As on the account's pages, in the console's dress."""
+        """The account pages' view, in the console's layout."""
         from codservice.accounts.views import PasswordChange
 
         return PasswordChange.as_view(
@@ -117,10 +117,12 @@ class Console(AdminSite):
 def for_workers(
     site: AdminSite, view: Callable[..., HttpResponse], *, home: Callable[..., str]
 ) -> Callable[..., HttpResponse]:
-    """A view for who may work on orders. Who must sign in first comes back to its page, or where there is none to the
-    path that `home` makes of its arguments.
+    """A view for people who may work on orders.
+
+    Anyone who must sign in first is sent back to the page afterwards; after a POST, to the path that `home` makes of
+    the view's arguments.
     """
-    # Imported here: this module is loaded before the models are.
+    # Imported here because this module is loaded before the models.
     from codservice.accounts.account_page import sign_in_first
 
     inner = site.admin_view(view)
@@ -137,7 +139,7 @@ def for_workers(
 
 
 def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> TemplateResponse:
-    """A page of the console."""
+    """Render a page of the console."""
     return TemplateResponse(request, template, {**admin.site.each_context(request), **context}, status=status)
 
 

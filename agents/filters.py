@@ -1,5 +1,7 @@
-"""The filters of the console's list of orders, beside its tabs of statuses: one form for all that people choose, and
-what the figures lead to: the orders to which something happened, as `supervision.summing` counts it."""
+"""The filters of the console's list of orders, beside its status tabs.
+
+One form holds what people choose. Another finds the orders behind a figure: those to which something happened, as
+`supervision.summing` counts it."""
 
 from datetime import datetime
 from typing import Any
@@ -64,35 +66,37 @@ class FilterForm(Form):
         return last
 
     def merchants(self) -> QuerySet[Account]:
-        """Those whose orders were asked for, by a part of the name, of a form that is valid."""
+        """The merchants whose names contain the text. The form must be valid."""
         return Account.objects.filter(live=None, name__icontains=self.cleaned_data["merchant"])
 
     @cached_property
     def found(self) -> list[UUID]:
-        """The ids of these `merchants`. They are given to the database, which knows how many orders each has: of those
-        that a part of a name is yet to find it knows nothing, and would sort the orders of the largest."""
+        """The ids of `merchants()`.
+
+        With the ids the database knows how many orders each merchant has. With a subquery by name it does not, and
+        would sort all orders of the largest one."""
         return list(self.merchants().values_list("pk", flat=True))
 
     def is_by_time(self, sort: str, status: str) -> bool:
-        """Whether the orders that were asked for, of a form that is valid, are read by their times rather than by their
-        ids, which sort alike: those of one merchant, who has indexes by time, and those of some days among which no
-        walk by id begins.
+        """Whether to read the orders by time rather than by id, which sorts the same. The form must be valid.
+
+        So for one merchant, who has indexes by time, and for a range of days that a walk by id would not begin in.
         """
         first, last = self.cleaned_data["first"], self.cleaned_data["last"]
         if self.cleaned_data["merchant"] and len(self.found) == 1:
             return True
-        if not (first and last) or status == Status.PENDING:  # what is pending is recent, and little
+        if not (first and last) or status == Status.PENDING:  # pending orders are recent and few
             return False
         return sort == SortFilter.OLDEST or days.today() - last > last - first
 
     def narrow(self, orders: QuerySet[Order], seen_at: datetime | None) -> QuerySet[Order]:
-        """Those of `orders` that were asked for; none when what was asked for cannot be understood. How old they are is
-        reckoned from when somebody saw them, if somebody has."""
+        """The orders that the form asks for; none when it is invalid. Ages count from `seen_at`, when the person saw
+        the list, or from now."""
         if not self.is_valid():
             return orders.none()
         data = self.cleaned_data
         if data["merchant"]:
-            ids = self.found  # of one an equality: that keeps the order of its indexes
+            ids = self.found  # for one id an equality, which keeps the order of its indexes
             orders = orders.filter(Q(account=ids[0]) if len(ids) == 1 else Q(IsOneOf("account_id", ids)))
         if data["wilaya"]:
             orders = orders.filter(wilaya_code=data["wilaya"])
@@ -113,7 +117,7 @@ class FilterForm(Form):
 
 
 class _Filter(admin.ListFilter):
-    """A filter of Django's list by some parameters, whose `values` it takes; what shows them is the template's."""
+    """A filter of Django's list that takes its parameters into `values`. The template shows it."""
 
     parameter_names: tuple[str, ...] = ()
 
@@ -129,7 +133,7 @@ class _Filter(admin.ListFilter):
 
 
 class FormFilter(_Filter):
-    """Brings FilterForm into the list; the template shows the form."""
+    """FilterForm as a filter of the list. The template shows the form."""
 
     title = gettext_lazy("more")
     parameter_names = tuple(FilterForm.base_fields)
@@ -147,19 +151,19 @@ class FormFilter(_Filter):
 
 
 class SortFilter(_Filter):
-    """In which order the list is read. Only what an index gives: by age always, by the next call among orders that
-    wait for the same."""
+    """The order in which the list is read. Only orders that an index gives: by age always, by the next call among
+    orders that wait for the same thing."""
 
     title = gettext_lazy("sort")
     parameter_name = "sort"
     parameter_names = (parameter_name,)
     OLDEST, NEWEST, NEXT_CALL = "oldest", "newest", "next"
-    ORDERINGS = {OLDEST: ("id",), NEWEST: ("-id",), NEXT_CALL: ("call_due_at", "id")}  # ids sort by time
+    ORDERINGS = {OLDEST: ("id",), NEWEST: ("-id",), NEXT_CALL: ("call_due_at", "id")}  # ids are ordered by time
     BY_TIME = {OLDEST: ("created_at", "id"), NEWEST: ("-created_at", "-id")}
 
     @classmethod
     def chosen(cls, request: HttpRequest) -> str:
-        """Unless another one is chosen: the longest waiting first, anything else newest first."""
+        """The chosen sort; by default oldest first for what waits for a call, and newest first otherwise."""
         sort, query = request.GET.get(cls.parameter_name), request.GET
         if sort in cls.offered(request):
             return sort
@@ -168,7 +172,7 @@ class SortFilter(_Filter):
 
     @classmethod
     def offered(cls, request: HttpRequest) -> dict[str, Any]:
-        """By name what people call it."""
+        """The sorts on offer: name → label."""
         sorts = {cls.OLDEST: gettext_lazy("Oldest first"), cls.NEWEST: gettext_lazy("Newest first")}
         if request.GET.get("call") in CallState.values:
             sorts[cls.NEXT_CALL] = gettext_lazy("Next call first")
@@ -185,8 +189,9 @@ _WHY = Func("reason", template=counted_as("%(expressions)s"), output_field=CharF
 
 
 class HappenedForm(forms.Form):
-    """What happened to the orders, from when to when, and of which part of a figure they are. A source or a reason that
-    is sent empty is none.
+    """What happened to the orders, in which period, and which part of a figure they belong to.
+
+    An empty `source` or `reason` asks for orders without one; leaving it out asks for all.
     """
 
     did = forms.ChoiceField(
@@ -242,7 +247,7 @@ class HappenedForm(forms.Form):
         return orders
 
     def said(self) -> list[Any]:
-        """What was asked for, for people."""
+        """What the form asks for, in words."""
         data = self.cleaned_data
         first, last = (formats.date_format(data[name], "j N Y") for name in ("did_first", "did_last"))
         return [
@@ -257,7 +262,7 @@ class HappenedForm(forms.Form):
 
 
 class HappenedFilter(_Filter):
-    """Brings HappenedForm into the list; the template says what was asked for."""
+    """HappenedForm as a filter of the list. The template says what was asked for."""
 
     title = gettext_lazy("what happened")
     parameter_names = tuple(HappenedForm.base_fields)

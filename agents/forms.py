@@ -1,4 +1,4 @@
-"""The console's login, and what an order's own page asks; the desk's forms are in `agents.desk.forms`."""
+"""The console's login form and the forms on an order's page; the desk's forms are in `agents.desk.forms`."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ Outcome = CallNote.Outcome
 
 
 class ConsoleLoginForm(LoginForm, AdminAuthenticationForm):
-    """Lets in who works here; a merchant's right password is answered like a wrong one."""
+    """Lets in only staff; a merchant's correct password is answered like a wrong one."""
 
     is_of_staff = True
 
 
 class MoveForm(Form):
-    """A decision about the order as the agent saw it: at this version."""
+    """A decision about the order at the version that the agent saw."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
-    ids: bool | str = False  # of its fields
+    ids: bool | str = False  # the `auto_id` of its fields
     reason = ""
 
     def __init__(self, data: Any = None, *, order: Order) -> None:
@@ -43,8 +43,9 @@ class CancelForm(ReasonForm, MoveForm):
 
 
 class CallNoteForm(Form):
-    """What came of a call about an order that is decided: nothing that somebody would have to keep, as no queue brings
-    it back. The same `note_id` sent twice makes one note."""
+    """The outcome of a call about a decided order. The same `note_id` sent twice makes one note.
+
+    No call can be promised here, because no queue would bring the order back."""
 
     OUTCOMES = [*(Outcome(name) for name in CallNote.CALLS if name != Outcome.CALLBACK), Outcome.NOTE]
 

@@ -1,6 +1,4 @@
-"""Who holds which customer, when and by whom merchants' customers are called, how a person wants the console, and the
-call center's sums by day.
-"""
+"""Claims, calling rules and hours, assignments, console preferences, and the call center's sums by day."""
 
 from datetime import time
 from uuid import UUID
@@ -19,15 +17,15 @@ from orders.models import Status
 
 class ClaimQuerySet(models.QuerySet["Claim"]):
     def unexpired(self) -> "ClaimQuerySet":
-        """Those that bind somebody now, by the database's clock."""
+        """Claims that still hold, by the database's clock."""
         return self.filter(expires_at__gt=Now())
 
     def expired(self) -> "ClaimQuerySet":
         return self.filter(expires_at__lte=Now())
 
     def with_customers(self, orders: models.QuerySet) -> "ClaimQuerySet":
-        """With their agents, and the `order_id` and `customer_name` of one of `orders` that is the customer's: of those
-        that wait the oldest, else the newest."""
+        """With their agents, and the `order_id` and `customer_name` of one of the customer's `orders`: the oldest that
+        is pending, or else the newest."""
         waits_since = Case(When(status=Status.PENDING, then="created_at"))
         theirs = orders.filter(phone_e164=OuterRef("phone_e164")).order_by(waits_since, "-created_at")
         name, order_id = Subquery(theirs.values("customer_name")[:1]), Subquery(theirs.values("id")[:1])
@@ -35,9 +33,9 @@ class ClaimQuerySet(models.QuerySet["Claim"]):
 
 
 class Claim(models.Model):
-    """One customer, by phone number and of whatever merchant, in the hands of one agent until `expires_at`.
+    """One customer, by phone number and across merchants, in the hands of one agent until `expires_at`.
 
-    A claim that has expired binds nobody; the row stays until the customer is claimed again or the agent moves on.
+    An expired claim binds nobody. Its row stays until the customer is claimed again or the agent moves on.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -57,8 +55,8 @@ def friday() -> list[int]:
 
 
 class CallingHours(models.Model):
-    """From when until when on a day customers are called, in Algeria's time, and from when until when in between not:
-    over the Friday prayer, or the iftar of Ramadan.
+    """The hours of a day in which customers are called, in Algeria's time, with an optional break, for example for the
+    Friday prayer or the iftar of Ramadan.
     """
 
     HOURS = ("opens_at", "closes_at", "break_from", "break_until")
@@ -78,7 +76,7 @@ class CallingHours(models.Model):
 
     @property
     def shifts(self) -> list[tuple[time, time]]:
-        """The hours before and after the break; without one, all of them."""
+        """The hours before and after the break; without a break, the whole span."""
         if self.break_from is None:
             return [(self.opens_at, self.closes_at)]
         return [(self.opens_at, self.break_from), (self.break_until, self.closes_at)]
@@ -94,10 +92,10 @@ BREAK_WITHIN = Q(break_from=None, break_until=None) | Q(
 
 
 class CallingRules(CallingHours):
-    """When and how often a merchant's customers are called. Without a row, the defaults here hold.
+    """When and how often a merchant's customers are called. Without a row, the defaults here apply.
 
-    Times are Algeria's. A silent call is no cancellation: after `most_attempts` of them a supervisor decides. On some
-    days a CallingPeriod says other hours; `agents.desk.hours` puts them together.
+    Times are Algeria's. Unanswered calls never cancel an order: after `most_attempts` of them a supervisor decides. On
+    the days of a CallingPeriod its hours apply instead; `agents.desk.hours` combines the two.
     """
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, primary_key=True, related_name="calling_rules")
@@ -152,16 +150,15 @@ class CallingRules(CallingHours):
 
     @classmethod
     def of(cls, account_id: UUID) -> "CallingRules":
-        """The account's, or the defaults."""
+        """The account's rules, or the defaults."""
         return cls.objects.filter(account_id=account_id).first() or cls(account_id=account_id)
 
 
 class CallingPeriod(CallingHours):
-    """Other calling hours on some days, of one merchant or, without one, of all: a season's, or a window that somebody
-    opens by hand.
+    """Other calling hours for some days, of one merchant or, without one, of all: a season, or an opening made by hand.
 
-    An opening holds on days off too. Where several hold, an opening goes before a season, a merchant's own before that
-    of all, and the latest before older ones.
+    An opening applies on days off too. Where several periods overlap, an opening goes before a season, a merchant's own
+    before one for all, and then the latest.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -190,7 +187,7 @@ class CallingPeriod(CallingHours):
 
 
 class PublicHoliday(models.Model):
-    """A day off for merchants who keep Algeria's; written by `agents.public_holidays`."""
+    """A day off for merchants who keep Algeria's holidays. Written by `agents.public_holidays`."""
 
     day = models.DateField(primary_key=True)
     name = models.CharField(max_length=100)
@@ -200,7 +197,7 @@ class PublicHoliday(models.Model):
 
 
 class Preferences(models.Model):
-    """How a person wants the console. Without a row, the defaults here hold; their session has a copy."""
+    """How a person wants the console. Without a row, the defaults here apply. The session holds a copy."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="console_preferences")
     has_keys = models.BooleanField(default=True, db_default=True)  # single keys press buttons (WCAG 2.1.4)
@@ -210,19 +207,20 @@ class Preferences(models.Model):
 
 
 class Language(models.TextChoices):
-    """In which a merchant's script may be written."""
+    """The languages in which a merchant's script may be written."""
 
     ARABIC = "ar", _("Arabic")
     FRENCH = "fr", _("French")
 
 
 class Assignment(models.Model):
-    """Whom an agent serves: which merchants, and those whose customers are called in which languages. An empty list
-    means all, and so does having no row. Read and written by `agents.desk.assignment` alone.
+    """Which merchants an agent serves, and in which languages. An empty list means all, and so does having no row.
+
+    Read and written only by `agents.desk.assignment`.
     """
 
     agent = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="assignment")
-    # No table between them: a list that loses its last merchant with the merchant's row would mean all.
+    # An array and no table between: when the last merchant's row went, an empty list would mean all.
     merchants = ArrayField(models.UUIDField(), default=list, blank=True)
     languages = ArrayField(models.CharField(max_length=2, choices=Language), default=list, blank=True)
 
@@ -231,15 +229,15 @@ class Assignment(models.Model):
 
     @property
     def spoken(self) -> list[str]:
-        """The languages as people call them."""
+        """The languages' names."""
         return [str(Language(code).label) for code in self.languages]
 
 
 class CallFigure(models.Model):
-    """What happened in the call center on one day of Algeria's: all, or what one agent did, one merchant's and so on.
+    """What happened in the call center on one day in Algeria: in all, or by one agent, merchant and so on.
 
-    Written by `agents.supervision.summing` alone, which says what each figure counts; true while CallDay or CallPart
-    has the day.
+    Written only by `agents.supervision.summing`, which says what each figure counts. True while CallDay or CallPart has
+    the day.
     """
 
     class Dimension(models.TextChoices):
@@ -249,9 +247,9 @@ class CallFigure(models.Model):
         WILAYA = "wilaya"  # its code
         PRODUCT = "product"  # its id
         NAME = "name"  # what a line without a product is called
-        SOURCE = "source"  # empty for orders that tell none
+        SOURCE = "source"  # empty for orders without one
         HOUR = "hour"  # 00 to 23
-        REASON = "reason"  # why orders were canceled, up to a colon
+        REASON = "reason"  # why orders were canceled, up to the colon
 
     id = models.BigAutoField(primary_key=True)
     day = models.DateField()
@@ -274,7 +272,7 @@ class CallFigure(models.Model):
 
     class Meta:
         constraints = [
-            # Also the index of what a period and one way to divide it need.
+            # Also the index for reading one dimension over a period.
             models.UniqueConstraint(fields=["dimension", "day", "key"], name="one_call_figure_per_day"),
         ]
 
@@ -292,10 +290,10 @@ class CallDay(models.Model):
 
 
 class CallPart(models.Model):
-    """The day under way: what happened before `until` is summed up in CallFigure. One row at most.
+    """The current day: what happened before `until` is summed up in CallFigure. At most one row.
 
-    Whoever removes days from CallDay removes this too (a trigger, migration `part_of_today`): notes of today may have
-    been taken with theirs.
+    A trigger (migration `part_of_today`) removes it whenever days are removed from CallDay: notes of today may have
+    gone with theirs.
     """
 
     day = models.DateField(primary_key=True)

@@ -1,4 +1,4 @@
-"""What agents type into the search box: a phone number in any form, the end of one, a name, a shop's order number."""
+"""The search box of the list: phone numbers in any form, last digits, names and shops' order numbers."""
 
 import re
 import unicodedata
@@ -14,19 +14,19 @@ from orders.models import NAME_FOLD, NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Or
 
 HINT = _("Phone number or its last digits, customer's name, or the shop's order number")
 MAX_LENGTH = 100
-MOST_SHOPS = 100  # that have the same order number
+MOST_SHOPS = 100  # that share an order number
 
 _BETWEEN_WORDS = re.compile(r"[\s./@:_&?=<>+\-'\"\\]+")
 
 
 def search(orders: QuerySet[Order], typed: str) -> QuerySet[Order]:
-    """Those of `orders` that `typed` may mean. Nothing but spaces means all. Each way of finding has its own index."""
+    """The `orders` that `typed` may mean; all of them when it is blank. Each way of searching has its own index."""
     text = " ".join(unicodedata.normalize("NFC", typed[:MAX_LENGTH]).replace("\0", "").split())
     if not text:
         return orders
     orders = orders.alias(phone_end=PHONE_END, name_words=NAME_WORDS)
-    # Asked first and account by account, because that is how the shops' numbers are indexed. Without a hit the
-    # question after it stays so simple that the planner sees whether the index or the list is quicker.
+    # Asked first and by account, as the shops' numbers are indexed. Without a hit, the second query stays simple enough
+    # for the planner to see whether the index or the list is quicker.
     numbered = _numbered(text)
     found = _phone(text) or _name(text)
     if found is None:
@@ -35,15 +35,15 @@ def search(orders: QuerySet[Order], typed: str) -> QuerySet[Order]:
 
 
 def _numbered(text: str) -> list[UUID]:
-    """The orders to which shops gave this number."""
+    """The ids of the orders to which shops gave this number."""
     orders = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id=text)
     return list(orders.values_list("pk", flat=True)[:MOST_SHOPS])
 
 
 def _phone(text: str) -> Q | None:
-    """A whole number is looked up; a part of one is compared from the end, or from the start when it begins with 0.
+    """A full number is looked up. A part is compared with the end, or also with the start if it begins with 0.
 
-    The end of a second phone finds nothing: it would need one more index.
+    The end of a second phone is not searched: it would need one more index.
     """
     digits = phones.digits(text)
     if digits is None or len(digits) < PHONE_END_LENGTH:
@@ -56,12 +56,12 @@ def _phone(text: str) -> Q | None:
 
 
 def _begins(digits: str) -> Q:
-    """As a range, which an index serves in any collation."""
+    """The prefix as a range, which an index serves in any collation."""
     first, beyond = f"+{digits}", f"+{int(digits) + 1}"
     return Q(phone_e164__gte=first, phone_e164__lt=beyond) | Q(phone_2_e164__gte=first, phone_2_e164__lt=beyond)
 
 
 def _name(text: str) -> Q | None:
-    """The beginning of every word, wherever it stands in the name: people say it in either order."""
+    """Each word as a prefix of any word of the name, since people say names in either order."""
     words = [f"'{word}':*" for word in _BETWEEN_WORDS.split(text.translate(NAME_FOLD)) if word]
     return Q(name_words=SearchQuery(" & ".join(words), config="simple", search_type="raw")) if words else None

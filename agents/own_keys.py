@@ -1,4 +1,4 @@
-"""Shortcuts of single keys, which a person may switch off: who speaks to a computer would press them by talking."""
+"""Single-key shortcuts, which a person may turn off: with speech input, ordinary speech would press them."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -8,18 +8,18 @@ from django.views.decorators.http import require_POST
 
 from agents.models import Preferences
 
-SESSION = "without_keys"  # in a session only when they are off: no page asks the database
+SESSION = "without_keys"  # set only when the shortcuts are off, so no page asks the database
 
 
 def remember(request: HttpRequest) -> None:
-    """Somebody has signed in."""
+    """Copy the preference into the session at sign-in."""
     if Preferences.objects.filter(user_id=request.user.pk, has_keys=False).exists():
         request.session[SESSION] = True
 
 
 @require_POST
 def switch(request: HttpRequest) -> HttpResponse:
-    """On or off, whichever they are not, in every browser of the person from their next sign-in on."""
+    """Turn the shortcuts on or off. The person's other sessions follow at their next sign-in."""
     has_keys = SESSION in request.session
     Preferences.objects.update_or_create(user=request.user, defaults={"has_keys": has_keys})
     if has_keys:

@@ -1,7 +1,7 @@
-"""Algeria's public holidays of some years, as rows for those that plan calls.
+"""Algeria's public holidays for the coming years, as rows that call planning reads.
 
-They are kept in a file, which `make holidays` writes: the package that knows them takes a second and 45 MB to import,
-and each start migrates.
+They come from a file that `make holidays` writes. The package that knows them takes a second and 45 MB to import, and
+migrations run at every start.
 """
 
 import csv
@@ -18,7 +18,7 @@ from django.utils.translation import gettext_noop
 from codservice import days
 
 DAYS = Path(__file__).with_suffix(".csv")
-YEARS_AHEAD = 3  # islamic days are estimates; each release of the service brings better ones
+YEARS_AHEAD = 3  # Islamic dates are estimates; each release brings better ones
 ESTIMATED = " (estimated)"
 NAMES = {
     gettext_noop("New Year's Day"),
@@ -35,7 +35,7 @@ NAMES = {
 
 
 def in_words(name: str) -> str:
-    """What the file calls a day, which may be two holidays, in the reader's language."""
+    """A name from the file, which may hold two holidays, in the reader's language."""
     return " · ".join(
         _("%(holiday)s (estimated)") % {"holiday": _(one.removesuffix(ESTIMATED))}
         if one.endswith(ESTIMATED)
@@ -45,10 +45,10 @@ def in_words(name: str) -> str:
 
 
 def write(*, using: str, apps: Apps = all_apps, **kwargs: Any) -> None:
-    """This year's and those of the next ones. A receiver of `post_migrate`."""
+    """Write the holidays of this year and the next YEARS_AHEAD. A receiver of `post_migrate`."""
     try:
         rows = apps.get_model("agents", "PublicHoliday").objects.using(using)
-    except LookupError:  # migrated to before the table
+    except LookupError:  # migrated only to before the table
         return
     year = days.today().year
     known = dict(rows.filter(day__year__gte=year).values_list("day", "name"))

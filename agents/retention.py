@@ -1,4 +1,4 @@
-"""Forgetting claims. Those that have run out name a customer's phone; nobody needs them on the next day."""
+"""Deletes old claims. An expired claim holds a customer's phone number, and nobody needs it the next day."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -9,11 +9,11 @@ from codservice.retention import delete_old
 
 
 def forget_claims(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete them; there is about one for each agent. A sweep of `codservice.retention`; `before` is not asked."""
+    """Delete claims that expired more than a day ago. A sweep of `codservice.retention`; `before` is not used."""
     return delete_old("agents_claim", "claims", timedelta(days=1), at="expires_at", dry_run=dry_run)
 
 
-# Another merchant's order may wait for a call of the same customer.
+# The claim stays while another merchant's order waits for a call to the same customer.
 _FORGET_CUSTOMER = """
 DELETE FROM agents_claim c WHERE phone_e164 = %s AND NOT EXISTS (
     SELECT FROM orders_order o WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation'
@@ -22,6 +22,6 @@ DELETE FROM agents_claim c WHERE phone_e164 = %s AND NOT EXISTS (
 
 
 def forget_customer(phone: str) -> None:
-    """Delete the claim of a customer whom nobody is to call any more; of `orders.customer_data`."""
+    """Delete the claim on a customer whom nobody needs to call any more. Used by `orders.customer_data`."""
     with connection.cursor() as cursor:
         cursor.execute(_FORGET_CUSTOMER, [phone])

@@ -1,5 +1,5 @@
-"""The account's page of what agents say on the phone: a text in each of two languages, and how it reads with an order's
-words."""
+"""The account's page of call scripts: one text in each of two languages, shown as it reads with an order's words filled
+in."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -18,7 +18,7 @@ from codservice.accounts.models import Account
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def script(request: HttpRequest, account: Account) -> HttpResponse:
-    """The live account's, in test mode too. By POST what is written is saved, or with `preview` shown alone."""
+    """The live account's texts, in test mode too. POST saves them; with `preview` it only shows how they read."""
     account = account.live or account
     kept = CallingRules.of(account.id)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}

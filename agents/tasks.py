@@ -5,7 +5,5 @@ from agents.desk import claims
 
 @shared_task
 def shorten_claims() -> int:
-    """Let no claim of a customer last, and no new order wait, for longer than usual, whatever becomes of the
-    database's clock; how many would have.
-    """
+    """Shorten claims, and the waits of new orders, that a wrong database clock made too long. Returns how many."""
     return claims.shorten()

@@ -1,5 +1,5 @@
 from django.contrib import admin
 from django.urls import path
 
-admin.autodiscover()  # here and not when the app is ready: workers, beat and commands show no pages
+admin.autodiscover()  # here and not in `ready()`: workers, beat and commands show no pages
 urlpatterns = [path("", admin.site.urls)]

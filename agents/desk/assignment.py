@@ -1,11 +1,11 @@
-"""Which agents serve whom: by merchant, and by the languages in which merchants' customers are called. Supervisors set
-it; statements that serve, count and tell the next call take its SQL in.
+"""Which merchants an agent serves: those that a supervisor chose, and those whose customers are called in the agent's
+languages. The statements that serve, count and find the next call include its SQL.
 
-No order says what its customer speaks. What is known is the script: whoever wrote one in some languages wants their
-customers called in these, and is served by agents who speak one of them; without a script a merchant is served by all.
+No order says what its customer speaks. What is known are the languages of a merchant's call scripts: agents who speak
+one of them serve that merchant. A merchant without a script is served by all.
 
-A promise is kept by who made it and by whom a supervisor gives it to, whoever's merchant it is; and a call is about all
-that waits of a customer, of whatever merchant.
+A promised call is made by the agent who promised it or whom a supervisor gave it to, whoever the merchant is. One call
+is about all of a customer's pending orders, of every merchant.
 """
 
 from collections.abc import Collection, Iterable
@@ -24,16 +24,16 @@ from codservice.bidi import unturned
 from codservice.errors import Refused
 from codservice.i18n_tags import listed
 
-MOST_UNSERVED = 20  # merchants that are named
+MOST_UNSERVED = 20  # merchants named on a page
 
 
 class NotServed(Refused):
-    """The agent does not serve this merchant, and no supervisor says that they do all the same."""
+    """The agent does not serve this merchant, and it is no supervisor who asks."""
 
     code, status = "merchant_not_served", 409
 
 
-# Whether the agent of an Assignment `g`, or of none, serves the account `a`.
+# Whether the agent of the Assignment `g` serves the account `a`. Without a row, `g` is null and the agent serves all.
 _SERVES = """(
     g.agent_id IS NULL OR (cardinality(g.merchants) = 0 OR a.id = ANY(g.merchants))
         AND (cardinality(g.languages) = 0 OR NOT EXISTS (
@@ -43,29 +43,31 @@ _SERVES = """(
 )"""
 _OF_AGENT = "FROM accounts_account a LEFT JOIN agents_assignment g ON g.agent_id = %(agent)s"
 _UNSERVED = f"SELECT a.name {_OF_AGENT} WHERE a.id = ANY(%(accounts)s) AND NOT {_SERVES} ORDER BY a.name, a.id"
-# Steps of a statement: the accounts that the agent serves, and after `hours.OPEN` those that may be called now.
+# Steps of a statement: the accounts that the agent serves and, after `hours.OPEN`, those that can be called now.
 MINE = f"mine AS MATERIALIZED (SELECT a.id AS account_id {_OF_AGENT} WHERE {_SERVES})"
 SERVED = "served AS MATERIALIZED (SELECT account_id FROM open WHERE account_id IN (SELECT account_id FROM mine))"
 SOMEBODY_IS_SERVED = "EXISTS (SELECT FROM served)"
-# Of an order `o`. No joins, as `hours.IS_OPEN`.
+# About an order `o`. Not joins, for the reason given at `hours.IS_OPEN`.
 IS_SERVED = "(o.account_id IN (SELECT account_id FROM served)) IS TRUE"
 IS_MINE = "(o.account_id IN (SELECT account_id FROM mine)) IS TRUE"
 IS_THEIRS = "(o.callback_agent_id = %(agent)s OR o.account_id IN (SELECT account_id FROM mine)) IS TRUE"
 
 
 def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
-    """Raises NotServed when somebody who is no supervisor gives the agent a customer whose merchant they do not serve.
+    """Raises NotServed when somebody other than a supervisor gives the agent a customer of a merchant they do not
+    serve.
 
-    A supervisor may; `warning` is what they are told.
+    A supervisor may do so; `warning` is what they are told.
     """
     if not by.has_perm("orders.supervise_order") and (said := warning(agent, account_ids)):
         raise NotServed(said)
 
 
 def check_customer(agent: User, account_ids: Collection[UUID]) -> None:
-    """Raises NotServed when the agent, no supervisor, serves none of these merchants of a customer's waiting orders.
+    """Raises NotServed when the agent is not a supervisor and serves none of the merchants of a customer's pending
+    orders.
 
-    One is enough, since a call is about all of them.
+    Serving one is enough, since the call is about all of them.
     """
     if not agent.has_perm("orders.supervise_order"):
         names = _unserved(agent, account_ids)
@@ -74,7 +76,7 @@ def check_customer(agent: User, account_ids: Collection[UUID]) -> None:
 
 
 def warning(agent: User, account_ids: Iterable[UUID]) -> str:
-    """A sentence that says which of these merchants the agent does not serve; empty when they serve all."""
+    """A sentence naming the given merchants that the agent does not serve; empty when they serve all."""
     names = _unserved(agent, account_ids)
     return _in_words(agent, names) if names else ""
 
@@ -90,7 +92,7 @@ def _in_words(agent: User, names: Iterable[str]) -> str:
     return _("%(name)s is not set to serve %(merchants)s.") % said
 
 
-# Asked only where there are rules. An agent who serves all is soon found, and then nothing more is looked for.
+# Looked for only when there are rules at all. An agent who serves everybody is found early and ends the search.
 _NOBODYS = f"""
 WITH agents AS MATERIALIZED (
     SELECT u.id FROM accounts_user u
@@ -117,7 +119,7 @@ WHERE waiting.count > 0 ORDER BY unserved.name, unserved.id LIMIT %(most)s
 
 
 class Nobodys(NamedTuple):
-    """A merchant whom no agent serves, with so many orders, up to COUNTED_TO, that wait for a call."""
+    """A merchant whom no agent serves, and how many of its orders wait for a call, counted up to COUNTED_TO."""
 
     account_id: UUID
     name: str
@@ -127,24 +129,23 @@ class Nobodys(NamedTuple):
 
 
 def nobodys() -> list[Nobodys]:
-    """The merchants for whose orders no agent may be served: supervisors are, and are told. By one statement."""
+    """The merchants with waiting orders that no agent serves, for supervisors to see. By one statement."""
     with connection.cursor() as cursor:
         cursor.execute(_NOBODYS, {"group": AGENTS, "counted_to": Nobodys.COUNTED_TO, "most": MOST_UNSERVED})
         return [Nobodys(*row) for row in cursor.fetchall()]
 
 
 def of(agent: User) -> Assignment:
-    """The agent's, or one that says all."""
+    """The agent's assignment; without a row, one that means all."""
     return Assignment.objects.filter(agent=agent).first() or Assignment(agent=agent)
 
 
 def set_served(
     agent: User, *, merchants: Collection[UUID] | None = None, languages: Collection[str] | None = None
 ) -> None:
-    """From now on the agent serves these merchants, and in these languages; none of either means all, and what is not
-    given stays.
+    """Set the merchants and languages that the agent serves. An empty collection means all; None leaves it as it is.
 
-    What changes stands in the security log. Who is being called stays in their hands.
+    The change is written to the security log. Customers whom the agent holds stay theirs.
     """
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=agent.pk)  # the row itself comes and goes

@@ -1,5 +1,6 @@
-"""Who calls whom: a claim puts one customer, by phone number, into the hands of one agent, with every pending order of
-whatever merchant. Each function is one statement or two; `decisions` says what only a claim's holder may do.
+"""Who calls whom. A claim puts one customer, by phone number, and all their pending orders in the hands of one agent.
+
+Each function runs one or two statements; `decisions` has what only a claim's holder may do.
 """
 
 from collections.abc import Iterable
@@ -21,26 +22,26 @@ from codservice.errors import Refused
 from orders.models import Order, Status
 
 LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
-OVERDUE = timedelta(minutes=15)  # of calling hours, after which another agent keeps somebody's promise
-MOST_ORDERS = 20  # of one customer at once; further ones are served when these are decided
+OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
+MOST_ORDERS = 20  # of one customer at once; the others come when these are decided
 
 
 class HeldByAnother(Refused):
-    """Another agent has this customer."""
+    """Another agent holds this customer."""
 
     code, status = "customer_held", 409
 
 
 class NothingToCallFor(Refused):
-    """The customer has no pending order (any more)."""
+    """The customer has no pending order, or no longer has one."""
 
     code, status = "nothing_to_call_for", 409
 
 
-# `Claim.objects.unexpired()` where a statement is written by hand. The clock is the statement's, like Django's Now:
-# what a transaction has written is due in it.
+# `Claim.objects.unexpired()` for handwritten SQL. It uses the statement's clock, like Django's Now, so that what a
+# transaction has written is due within it.
 _UNEXPIRED = "c.expires_at > statement_timestamp()"
-# The status is written out and no parameter, so that the partial index serves prepared statements too.
+# The status is a literal, not a parameter, so that prepared statements can use the partial index too.
 _FREE = """
     SELECT o.id FROM orders_order o
     WHERE o.status = 'pending_confirmation' AND {due} AND {may_call}
@@ -48,8 +49,7 @@ _FREE = """
     ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """
 _OF_THEIRS = f"{assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
-# In the order of service: promises of one's own, whoever's merchant it is, promises that others have not kept, new
-# orders, tries that are due.
+# In the order of service: the agent's own promises, of any merchant; overdue promises of others; new orders; retries.
 _SERVED = (
     (
         "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s",
@@ -110,8 +110,8 @@ WHERE id = %(claim)s AND agent_id = %(agent)s AND {_UNEXPIRED}
 RETURNING phone_e164, statement_timestamp()
 """  # noqa: S608  (our own condition)
 
-# Claims are not ended: agents may be calling these customers, whose next activity renews the lease. A new order waits
-# for nothing, or because it was skipped; a promise is for the time that was said.
+# Claims are shortened, not ended: agents may be calling these customers, and their next activity renews the lease. New
+# orders wait only when skipped. A promised time stays as it was said.
 _SHORTEN = """
 WITH claim AS (
     UPDATE agents_claim SET expires_at = clock_timestamp() + %(lease)s::interval
@@ -129,12 +129,13 @@ SELECT (SELECT count(*) FROM claim) + (SELECT count(*) FROM new)
 
 
 def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
-    """The id of the agent's claim on the next customer to call, or None when nobody is due whose merchant has calling
-    hours now and is served by the agent (`assignment`).
+    """The id of the agent's claim on the next customer to call.
 
-    A customer whom the agent holds already comes first; when they hold several, the claim `first` is preferred. Any
-    number of agents may ask at once: orders that another one is just claiming are passed over, and whoever loses a
-    customer with two orders to somebody else asks again.
+    None when nobody is due whose merchant the agent serves (`assignment`) and has calling hours now. A customer whom
+    the agent already holds comes first; of several, the claim `first` is preferred.
+
+    Any number of agents may ask at once. Orders that another agent is just claiming are passed over. An agent who loses
+    the race for a customer with two orders asks again.
     """
     values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE, "first": first}
     values |= hours.defaults()
@@ -147,7 +148,7 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
 
 
 def take(order_id: UUID, *, agent: User) -> UUID:
-    """Claim the customer of a pending order; the claim's id. Raises HeldByAnother, NothingToCallFor, NotServed."""
+    """Claim a pending order's customer and return the claim's id. Raises HeldByAnother, NothingToCallFor, NotServed."""
     pending = Order.live.filter(status=Status.PENDING)
     theirs = pending.filter(phone_e164__in=pending.filter(id=order_id).values("phone_e164"))
     waiting = list(theirs.values_list("phone_e164", "account_id", "callback_agent_id"))
@@ -167,14 +168,14 @@ def take(order_id: UUID, *, agent: User) -> UUID:
 
 
 def renew(claim_id: UUID, *, agent: User) -> str | None:
-    """The agent is at work: the lease begins anew. The customer's phone, or None when they are no longer theirs."""
+    """Renew the lease of an agent at work. Returns the customer's phone, or None if the claim is no longer theirs."""
     renewed = _renew(claim_id, agent)
     return renewed and renewed[0]
 
 
 def renew_or_read(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
-    """As `renew`, with the database's time. Where the database takes no writes the lease goes on as it was, and the
-    customer can be read.
+    """Like `renew`, but returns the database's time too. While the database is read-only, the lease is not renewed and
+    the customer can still be read.
     """
     try:
         return _renew(claim_id, agent)
@@ -190,45 +191,47 @@ def _renew(claim_id: UUID, agent: User) -> tuple[str, datetime] | None:
 
 
 def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
-    """The claim while it is the agent's; nothing otherwise."""
+    """The claim, as a queryset that is empty unless the agent holds it."""
     return Claim.objects.unexpired().filter(id=claim_id, agent=agent)
 
 
 def at_now(held: ClaimQuerySet) -> tuple[str, datetime] | None:
-    """The customer's phone and the database's time, by one statement."""
+    """The customer's phone and the database's time, read by one statement."""
     return held.annotate(at=Now()).values_list("phone_e164", "at").first()
 
 
 def on_customer(phone_e164: str) -> Claim | None:
-    """The claim on this customer, with its agent; None when they are free."""
+    """The claim on this customer, with its agent, or None."""
     return Claim.objects.unexpired().filter(phone_e164=phone_e164).select_related("agent").first()
 
 
 def callers(phones: Iterable[str]) -> dict[str, str]:
-    """Phone number → who is calling that customer now, in one statement."""
+    """Phone number → the name of the agent who is calling that customer now. One statement."""
     held = Claim.objects.unexpired().filter(phone_e164__in=set(phones)).select_related("agent")
     return {claim.phone_e164: claim.agent.display_name for claim in held}
 
 
 def let_go(claim_id: UUID, *, agent: User) -> None:
-    """The agent is done with this customer. What is left of their older claims goes too."""
+    """The agent is done with this customer: delete the claim, and the agent's expired ones."""
     mine = Claim.objects.filter(agent=agent)
     (mine.filter(id=claim_id) | mine.expired()).delete()
 
 
 def release(claim_id: UUID) -> bool:
-    """A supervisor sets the customer free; False when nobody held them any more."""
+    """Release the customer on behalf of a supervisor. False when nobody held them any more."""
     return bool(Claim.objects.filter(id=claim_id).delete()[0])
 
 
 def release_all(agent: User) -> None:
-    """An agent has left: their customers are free. The calls they promised are kept by others, as soon as overdue."""
+    """Release all customers of an agent who has left. Others make the promised calls once they are overdue."""
     Claim.objects.filter(agent=agent).delete()
 
 
 def shorten() -> int:
-    """What began by a clock that was ahead, before the database's was set back: a claim ends after LEASE at the latest,
-    and an order that nobody has been called for is due, and not when that clock would have said. How many they were.
+    """Mend what was written while the database's clock was ahead, once it is set back. Returns the number of rows
+    changed.
+
+    A claim then ends after LEASE at the latest, and an order that nobody has been called about is due now.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SHORTEN, {"lease": LEASE, "skipped_for": SKIPPED_FOR})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""What the call screen shows of one customer, read in a number of statements that does not depend on how much it is."""
+"""What the call screen shows of one customer, read by a fixed number of statements."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from orders.reading import BELONGING, COLUMNS, LATEST
 
 MOST_EARLIER = 30  # earlier orders on the screen, newest first
 MOST_DUPLICATES = 10
-MOST_LINES = 10  # of an order that is not chosen; a hundred with all their details have a megabyte
-MOST_LATEST = 100  # calls, and changed fields, of an order; its own page has them all, as many at a time
+MOST_LINES = 10  # of an order that is not chosen: a hundred, with all their details, make a megabyte
+MOST_LATEST = 100  # calls, and edits, of an order; the order's own page has all, by pages of this size
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """An order that may be the same one: same phone, or same name and address, within a day, with a line in common."""
+    """An order that may be the same: within a day, with the same phone or name and address, and a line in common."""
 
     id: UUID
     status: Status
@@ -41,7 +41,7 @@ class Duplicate:
 
 @dataclass
 class WholeOrder:
-    """An order with all that belongs to it; the latest first, but for the lines."""
+    """An order with everything that belongs to it. Except for the lines, the latest comes first."""
 
     order: Order
     lines: list[OrderItem]
@@ -50,30 +50,30 @@ class WholeOrder:
     edits: list[OrderEdit]
     duplicates: list[Duplicate] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
-    has_older: bool = False  # calls or changes than those that are read
-    beside: list[int] = field(default_factory=list)  # which orders on the screen are among them, from 1 on
-    more_lines: int = 0  # which are not read
+    has_older: bool = False  # whether there are older calls or edits than those read
+    beside: list[int] = field(default_factory=list)  # numbers, from 1, of the duplicates that are on the screen
+    more_lines: int = 0  # the number of lines that are not read
 
     @property
     def in_short(self) -> str:
         return listed(f"{line.quantity} × {line.product_name}" for line in self.lines[:MOST_LINES])
 
     def shorten(self) -> None:
-        """Leave as many lines, and texts for agents, as an order has on the screen that is not chosen: the texts of the
-        products in them, and the merchant's two before these.
+        """Keep only the lines and scripts that an order shows while it is not chosen: the lines up to MOST_LINES, as
+        many product scripts, and the merchant's two before these.
         """
         self.more_lines = max(len(self.lines) - MOST_LINES, 0)
         del self.lines[MOST_LINES:], self.scripts[MOST_LINES + 2 :]
 
     @property
     def elsewhere(self) -> list[Duplicate]:
-        """The duplicates that are not on the screen."""
+        """The duplicates that are not on the screen themselves."""
         return self.duplicates[len(self.beside) :]
 
 
 @dataclass
 class Customer:
-    """A claimed customer. `earlier` are the latest decided orders, `history` how many of them have which status."""
+    """A claimed customer. `earlier` are the latest decided orders, and `history` counts them by status."""
 
     claim_id: UUID
     shown_at: datetime  # by the database's clock
@@ -83,7 +83,7 @@ class Customer:
 
     @cached_property
     def has_one_address(self) -> bool:
-        """All that waits goes to one place, which need be said only once."""
+        """Whether all pending orders go to one place, which then needs to be shown only once."""
         orders = [entry.order for entry in self.pending]
         places = {(order.customer_address.casefold(), order.wilaya_code, order.commune_code) for order in orders}
         return len(orders) > 1 and len(places) == 1
@@ -93,8 +93,8 @@ class Customer:
         return any(entry.duplicates for entry in self.pending)
 
 
-# What waits of a customer, with all that belongs to it, and the latest of what is decided for them. Django would build
-# and compile such statements for longer than the rest of the screen takes.
+# The customer's pending orders in full and the latest decided ones. Django would take longer to build and compile such
+# a statement than the rest of the screen takes.
 _BELONGING = ", ".join(sql.format(order="o.id", most=MOST_LATEST + 1) for sql in (BELONGING | LATEST).values())
 _THEIRS = f"""
 SELECT {", ".join(f"o.{name}" for name in COLUMNS)},
@@ -122,7 +122,7 @@ ORDER BY o.waits DESC, CASE WHEN o.waits THEN o.id END, o.created_at DESC
 
 
 def read(claim_id: UUID, *, agent: User) -> Customer | None:
-    """The customer that the agent holds, whose lease begins anew; None when they do not."""
+    """The customer, if the agent holds them, with the lease renewed; otherwise None."""
     held = claims.renew_or_read(claim_id, agent=agent)
     if held is None:
         return None
@@ -138,7 +138,7 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
 
 
 def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
-    """The customer's pending orders, the oldest first, and the decided ones, the newest first."""
+    """The customer's pending orders, oldest first, and decided orders, newest first."""
     pending, earlier = [], []
     with connection.cursor() as cursor:
         cursor.execute(_THEIRS, {"phone": phone, "pending": claims.MOST_ORDERS, "earlier": MOST_EARLIER})
@@ -159,13 +159,13 @@ def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
 
 
 def others(order: Order) -> list[Order]:
-    """The customer's other orders, newest first; none of who has been anonymised."""
+    """The customer's other orders, newest first. Empty once the customer is anonymised."""
     theirs = Order.live.filter(phone_e164=order.phone_e164).exclude(id=order.id).exclude(phone_e164="")
     return list(theirs.select_related("account").order_by("-created_at")[:MOST_EARLIER])
 
 
 class Glance(NamedTuple):
-    """A customer as they are held now."""
+    """How things stand with a held customer."""
 
     left: timedelta  # until the claim runs out
     versions: dict[UUID, int]  # of the pending orders
@@ -183,8 +183,10 @@ WHERE claim.id = %(claim)s AND claim.agent_id = %(agent)s AND claim.expires_at >
 
 
 def glance(claim_id: UUID, *, agent: User) -> Glance | None:
-    """How things are by the database's clock, whose lease goes on; None when the agent does not hold the customer. One
-    statement of our own: every open call screen asks every few seconds.
+    """How things stand now, by the database's clock, without renewing the lease. None when the agent does not hold the
+    customer.
+
+    A handwritten statement, because every open call screen asks every few seconds.
     """
     with connection.cursor() as cursor:
         cursor.execute(_GLANCE, {"claim": claim_id, "agent": agent.pk, "most": claims.MOST_ORDERS})
@@ -193,12 +195,12 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
 
 
 def whole(order: Order) -> WholeOrder:
-    """Of an order that comes from `reading.with_detail`; what that was not to read is left empty."""
+    """An order from `reading.with_detail`. Lists that were not read stay empty."""
     return _whole(order, *(getattr(order, name, []) for name in BELONGING))
 
 
 def _whole(order: Order, items: list[Any], notes: list[Any], history: list[Any], edits: list[Any]) -> WholeOrder:
-    """With the lists of BELONGING."""
+    """The order with its BELONGING lists."""
     return WholeOrder(
         order,
         lines=[OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])}) for row in items],
@@ -218,14 +220,14 @@ def _whole(order: Order, items: list[Any], notes: list[Any], history: list[Any],
 
 
 def _add_products(lines: Sequence[OrderItem], rows: Sequence[dict[str, Any]]) -> None:
-    """What the catalog says of the lines; `line.product` is None where the shop sent no product_id."""
+    """Set each line's catalog product, which is None where the shop sent no product_id."""
     products = {row["id"]: Product(**row) for row in rows}
     for line in lines:
         if line.product_id:
             line.product = products.get(line.product_id)
 
 
-# Of two orders of which one was canceled as a duplicate, or by its merchant, the other is the one that stays.
+# When one of two orders was canceled as a duplicate, or by its merchant, the other is not a duplicate any more.
 _STAYS = f"{counted_as('o.cancel_reason')} <> %(duplicate)s"
 _DUPLICATES = f"""
 WITH mine AS (
@@ -258,8 +260,9 @@ WHERE alike.number <= %(most)s ORDER BY alike.id DESC
 
 
 def duplicates(order_ids: Sequence[UUID]) -> dict[UUID, list[Duplicate]]:
-    """What may be the same order as these, of those that are pending still: the latest MOST_DUPLICATES of each. What
-    was canceled as a duplicate, or by its merchant, is none any more.
+    """The latest MOST_DUPLICATES likely duplicates of each of these orders that is still pending.
+
+    An order canceled as a duplicate, or by its merchant, no longer counts.
     """
     found: dict[UUID, list[Duplicate]] = {order_id: [] for order_id in order_ids}
     if found:

@@ -1,7 +1,7 @@
 """What comes of a call.
 
 Only the holder of a claim can decide the customer's orders, note calls or edit them. Each function is one transaction.
-Locks are taken orders first, by primary key, then the claim.
+It locks the orders first, by primary key, and then the claim.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ Outcome = CallNote.Outcome
 
 
 class NotHeld(Refused):
-    """The agent's claim has run out, was released, or never was."""
+    """The agent's claim has expired, was released, or never existed."""
 
     code, status = "customer_not_held", 409
 
@@ -39,7 +39,7 @@ class NotHeld(Refused):
 
 
 class HandoverReason(models.TextChoices):
-    """What calls are handed over for most; the note has the words that the agent read."""
+    """The usual reasons for a handover. The note keeps the words that the agent read."""
 
     LANGUAGE = "language", gettext_lazy("Speaks another language")
     SUPERVISOR = "supervisor", gettext_lazy("Asks for someone in charge")
@@ -48,7 +48,7 @@ class HandoverReason(models.TextChoices):
 
 
 class SkipReason(models.TextChoices):
-    """What customers are skipped for most; the note has the words that the agent read."""
+    """The usual reasons for a skip. The note keeps the words that the agent read."""
 
     LINE = "line", gettext_lazy("Bad line")
     DROPPED = "dropped", gettext_lazy("The call was cut off")
@@ -56,7 +56,7 @@ class SkipReason(models.TextChoices):
     KNOWN = "known", gettext_lazy("I know this customer")
 
 
-# What a cancellation says of the call; for any other reason the customer said it.
+# The outcome of the call that a cancellation implies. For any other reason, the customer answered.
 _CALL_OF = {
     CancelReason.UNREACHABLE: Outcome.NO_ANSWER,
     CancelReason.WRONG_NUMBER: Outcome.WRONG_NUMBER,
@@ -68,9 +68,9 @@ _CALL_OF = {
 
 @dataclass(frozen=True)
 class Decision:
-    """What an agent decides about one order, at the version that they saw. A `note_id` sent twice decides once.
+    """An agent's decision about one order at the version they saw. The same `note_id` sent twice decides once.
 
-    `shown_at` is when the screen was shown on which they pressed, by the database's clock.
+    `shown_at` is when the screen that they pressed was shown, by the database's clock.
     """
 
     order_id: UUID
@@ -81,14 +81,14 @@ class Decision:
 
 
 def confirm(claim_id: UUID, decision: Decision, *, agent: User) -> None:
-    """The customer said yes. Raises NotHeld, TooSoon and what lifecycle.confirm raises; then nothing is written."""
+    """Confirm one order. Raises NotHeld, TooSoon and what lifecycle.confirm raises; nothing is written then."""
     _decide(claim_id, decision, lifecycle.confirm, Outcome.ANSWERED, agent)
 
 
 def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_at: datetime | None = None) -> None:
-    """The customer said yes to all orders that the agent saw, at these versions: all are confirmed, or none.
+    """Confirm all orders that the agent saw, at these versions, or none of them.
 
-    Raises NotHeld, TooSoon, Changed when one is not what they saw, and what lifecycle.confirm_all raises.
+    Raises NotHeld, TooSoon, Changed when an order is not as they saw it, and what lifecycle.confirm_all raises.
     """
     agent = call.agent
     assert agent is not None  # noqa: S101  (at the desk somebody calls)
@@ -104,13 +104,13 @@ def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_a
 
 
 def cancel(claim_id: UUID, decision: Decision, why: CancelReason, *, details: str = "", agent: User) -> None:
-    """Cancel one order. Raises NotHeld, TooSoon and what lifecycle.cancel raises; then nothing is written."""
+    """Cancel one order. Raises NotHeld, TooSoon and what lifecycle.cancel raises; nothing is written then."""
     move = partial(lifecycle.cancel, reason=why.kept_as(details))
     _decide(claim_id, decision, move, _CALL_OF.get(why, Outcome.ANSWERED), agent)
 
 
 def edit(claim_id: UUID, order_id: UUID, changes: editing.Edit, *, agent: User, seen_version: int) -> Order:
-    """Change an order that the agent holds. Raises NotHeld and what editing.edit raises."""
+    """Edit an order of the customer whom the agent holds. Raises NotHeld and what editing.edit raises."""
     with transaction.atomic():
         _check_theirs(claim_id, order_id, agent)
         order = editing.edit(order_id, changes, actor=Actor.of_staff(agent), seen_version=seen_version)
@@ -126,12 +126,12 @@ def note_call(
     to: User | None = None,
     shown_at: datetime | None = None,
 ) -> None:
-    """Note a call that decided nothing on every pending order of the customer, and let the customer go.
+    """Note a call that decided nothing on every pending order of the customer, and release the customer.
 
-    Silence is no cancellation: an order comes back by its merchant's rules (`planning.after`). `seen` are the versions
-    that the agent saw, `shown_at` as in a Decision; `to`, with HANDED_OVER, is the colleague, or None for a supervisor.
-    Raises NotHeld, TooSoon, NotServed when the colleague does not serve a merchant of theirs, and Changed when an order
-    is not what the agent saw.
+    Unanswered calls never cancel: the order comes back by its merchant's rules (`planning.after`). `seen` has the
+    versions that the agent saw; `shown_at` is as in Decision. With HANDED_OVER, `to` is the colleague, or None for a
+    supervisor. Raises NotHeld, TooSoon, NotServed when the colleague does not serve one of the merchants, and Changed
+    when an order is not as the agent saw it.
     """
     agent = call.agent
     assert agent is not None  # noqa: S101  (at the desk somebody calls)
@@ -149,7 +149,7 @@ def note_call(
 
 
 def set_aside(claim_id: UUID, *, agent: User) -> None:
-    """The customer's page cannot be made: a supervisor sees to all their orders, and the agent is free for the next."""
+    """Hand a customer whose page cannot be rendered to a supervisor, so that the agent is free for the next."""
     call = Call(agent, Outcome.HANDED_OVER, _("The customer's page could not be shown."))
     with suppress(NotHeld):
         note_call(claim_id, call, seen={})
@@ -158,7 +158,7 @@ def set_aside(claim_id: UUID, *, agent: User) -> None:
 def _decide(
     claim_id: UUID, decision: Decision, move: Callable[..., Order], outcome: CallNote.Outcome, agent: User
 ) -> None:
-    """Make the move, which notes the call with it; and let the customer go when none of their orders waits any more."""
+    """Make the move, which also notes the call. Release the customer when none of their orders is pending any more."""
     with _once(decision.note_id):
         _check_theirs(claim_id, decision.order_id, agent, decision.shown_at)
         call = Call(agent, outcome, decision.note, decision.note_id)
@@ -170,9 +170,9 @@ def _decide(
 
 @contextmanager
 def _once(note_id: UUID | None) -> Iterator[None]:
-    """A transaction; what it refuses is no refusal when the note has been written before: the second click of two.
+    """A transaction that ignores a refusal when the note already exists: it is the second click of two.
 
-    The first one may have let the customer go meanwhile.
+    The first click may have released the customer already.
     """
     try:
         with transaction.atomic():
@@ -187,13 +187,15 @@ def _pending(phone: str) -> models.QuerySet[Order]:
 
 
 def _check_theirs(claim_id: UUID, order_id: UUID, agent: User, shown_at: datetime | None = None) -> None:
-    """Before an order is locked: is it the claim's customer's, and was there time to see who that is?"""
+    """Before an order is locked, check that it is the claimed customer's and that the agent had time to see whose it
+    is.
+    """
     phone = Order.live.filter(id=order_id).values("phone_e164")
     _check_held(claims.held(claim_id, agent=agent).filter(phone_e164__in=phone), shown_at)
 
 
 def _check_held(held: claims.ClaimQuerySet, shown_at: datetime | None) -> str:
-    """The customer's phone, before anything is locked; who holds the claim then is `_renew_or_refuse`'s to say."""
+    """The customer's phone. Nothing is locked yet, so `_renew_or_refuse` checks the holder again later."""
     found = claims.at_now(held)
     if found is None:
         raise NotHeld
@@ -203,7 +205,7 @@ def _check_held(held: claims.ClaimQuerySet, shown_at: datetime | None) -> str:
 
 
 def _renew_or_refuse(claim_id: UUID, agent: User) -> str:
-    """After the orders are locked: renew and lock the claim, and so make sure of it. The customer's phone."""
+    """Renew and thereby lock the claim, once the orders are locked. Returns the customer's phone or raises NotHeld."""
     phone = claims.renew(claim_id, agent=agent)
     if phone is None:
         raise NotHeld

@@ -1,4 +1,4 @@
-"""The form in which an order is edited during the call, and what it offers of the merchant's catalog and fees."""
+"""The form for editing an order during the call, and what it offers from the merchant's catalog and fees."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,17 +29,17 @@ from orders.models import (
 
 MOST_FOUND = 8  # products that a search offers
 MOST_ADDED = 10  # lines that one edit adds
-MORE_DETAILS = 2  # that a line may get at once
-MOST_DETAILED = 20  # lines whose details can be changed, so that the page stays small
+MORE_DETAILS = 2  # details that can be added to a line at once
+MOST_DETAILED = 20  # lines with editable details, so that the page stays small
 
 NOT_SOLD = _("This product is no longer sold.")
 
 
 @dataclass
 class Line:
-    """A line on the form: one of the order's, or one that is added; its fields' names end on `key`.
+    """A line on the form, of the order or added. Its field names end in `key`.
 
-    `product` is what it is to be, `None` when that is not in the catalog.
+    `product` is what the line is to be, or None when that is not in the catalog.
     """
 
     form: "EditForm"
@@ -50,7 +50,7 @@ class Line:
 
     @property
     def is_other(self) -> bool:
-        """It is to be another product than it was."""
+        """Whether the line is to be another product than it was."""
         return self.product is not None and (self.item is None or self.product.id != self.item.product_id)
 
     @property
@@ -98,14 +98,15 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """Its details are shown: those of a line that is added, and of one of which any was refused."""
+        """Whether its details are shown: on an added line, and on one with a refused detail."""
         return self.item is None or any(field.errors for field in chain(self.details, *self.more))
 
 
 class EditForm(Form):
-    """What may be changed in a pending order, at the version that the agent saw.
+    """What can be changed in a pending order, at the version that the agent saw.
 
-    `data` is checked; what was `written` so far is only shown again. What is not sent stays as it is.
+    `data` is validated; `written`, what was entered so far, is only shown again. Fields that are not sent stay as they
+    are.
     """
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
@@ -118,7 +119,7 @@ class EditForm(Form):
         label=_("Delivery"), choices=DeliveryType.choices, required=False, widget=forms.RadioSelect
     )
     shipping_fee = AmountField(label=_("Shipping fee"), max_length=20)
-    fee_for = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)  # where it was looked at for
+    fee_for = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)  # where the fee was seen for
     discount = AmountField(label=_("Discount"), max_length=20, required=False)
     q = Words(label=_("Find a product"), max_length=100, required=False)
 
@@ -150,7 +151,7 @@ class EditForm(Form):
         said = self.data or self.initial
         keys: dict[str, OrderItem | None] = {str(item.id): item for item in items}
         keys |= {key: None for number in range(MOST_ADDED) if f"product-{(key := f'new{number}')}" in said}
-        self.is_full = len(keys) == len(items) + MOST_ADDED  # no other product can be added before this is saved
+        self.is_full = len(keys) == len(items) + MOST_ADDED  # no more products until this is saved
         chosen = {key: values.uuid_or_none(said.get(f"product-{key}")) for key in keys}
         wanted = {*chosen.values(), *(item.product_id for item in items)} - {None}
         catalog = Product.objects.filter(account=self.order.account_id).in_bulk(wanted) if wanted else {}
@@ -196,7 +197,7 @@ class EditForm(Form):
 
     @cached_property
     def found(self) -> list[Product]:
-        """Products that the merchant sells, of which each word that was typed is in the name or the SKU."""
+        """Products on sale that have each typed word in their name or SKU."""
         products = Product.objects.filter(account=self.order.account_id, is_active=True)
         for word in str(self["q"].value() or "")[:100].replace("\0", "").split():
             products = products.filter(Q(name__icontains=word) | Q(sku__icontains=word))
@@ -204,7 +205,7 @@ class EditForm(Form):
 
     @cached_property
     def place(self) -> tuple[str, str] | None:
-        """The codes of the wilaya and the delivery type that are written; None when they cannot be read."""
+        """The codes of the wilaya and delivery type that are entered, or None when they cannot be read."""
         kind = self["delivery_type"].value() or self.order.delivery_type
         try:
             wilaya = regions.find_wilaya(str(self["wilaya"].value() or "")[:255])
@@ -214,17 +215,17 @@ class EditForm(Form):
 
     @cached_property
     def proposed_fee(self) -> Decimal | None:
-        """What the merchant takes for this place; None when they have not said."""
+        """The merchant's fee for this place, or None when they have set none."""
         return fees.fee(self.order.account_id, *self.place) if self.place else None
 
     def take_fee(self) -> None:
-        """Write the proposed fee where there is one."""
+        """Fill in the proposed fee, if there is one."""
         if self.proposed_fee is not None and self.place:
             self.initial |= {"shipping_fee": written_amount(self.proposed_fee), "fee_for": "-".join(self.place)}
 
     @property
     def total(self) -> Decimal:
-        """What the customer would pay; as it was while that cannot be said."""
+        """What the customer would pay; the order's present total while that cannot be computed."""
         try:
             kept = [line for line in self.lines if not line.remove.value()]
             lines = sum((int(line.quantity.value() or 0) * line.price for line in kept), Decimal())
@@ -250,7 +251,9 @@ class EditForm(Form):
         return data
 
     def _clean_place(self, data: dict[str, Any]) -> None:
-        """Both regions, of which one depends on the other; a commune that was left from another wilaya goes."""
+        """Read the wilaya and then the commune, which depends on it. A commune left over from another wilaya is
+        dropped.
+        """
         if "wilaya" not in data:
             return
         try:
@@ -270,7 +273,7 @@ class EditForm(Form):
                 self.add_error("commune", no_commune(data["commune"], error.suggestions))
 
     def _clean_details(self, line: Line, data: dict[str, Any]) -> None:
-        """Put the line's attributes into `attributes-…`: one that is emptied goes, one that was empty stays."""
+        """Put the line's details into `attributes-…`. A cleared detail is removed; one that was empty before stays."""
         attributes = {} if line.is_detailed or line.item is None else {**line.item.attributes}
         for number, name in enumerate(line.attributes):
             field = f"detail{number}-{line.key}"
@@ -292,14 +295,14 @@ class EditForm(Form):
 
     @property
     def needs_fee(self) -> bool:
-        """It goes elsewhere, the merchant takes another fee there, and nobody has looked at the fee."""
+        """Whether the place has changed, the merchant's fee there differs, and nobody has looked at the fee."""
         data = self.cleaned_data
         is_same = data["shipping_fee"] == self.order.shipping_fee
         is_seen = self.place is None or "-".join(self.place) == (data["fee_for"] or self.before["fee_for"])
         return is_same and not is_seen and self.proposed_fee not in (None, self.order.shipping_fee)
 
     def changes(self) -> editing.Edit:
-        """What is different from the order. A place that is the same in other words is no change."""
+        """What differs from the order. Another spelling of the same place is no change."""
         data, order = self.cleaned_data, self.order
         wilaya, commune = data["wilaya"], data["commune"]
         edit = editing.Edit(
@@ -331,14 +334,14 @@ class EditForm(Form):
         return edit
 
     def blame(self, errors: Mapping[str, Sequence[str]]) -> None:
-        """Show what the rules refused, the total beside what makes it."""
+        """Show what the rules refused; an error about the total goes beside the field that affects it."""
         beside = "discount" if "discount" in self.changed_data else "shipping_fee"
         for name, sentences in errors.items():
             self.add_error(beside if name == "total_amount" else None, list(sentences))
 
 
 def chosen(said: Mapping[str, str]) -> dict[str, str]:
-    """What was written, with the product that was chosen in place of the line that was named, or behind all."""
+    """What was entered, with the chosen product in the line named by `instead`, or in a new line at the end."""
     written = dict(said)
     product, key = written.pop("choose"), written.pop("instead", "")
     if not key:

@@ -1,4 +1,4 @@
-"""What the call screen asks. A form gives a value; its view makes the one call with it."""
+"""The call screen's forms. A form produces a value, with which its view makes one call."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
 FARTHEST_CALLBACK = timedelta(days=90)
-OLDEST_PAGE = timedelta(hours=12)  # a session lasts no longer
+OLDEST_PAGE = timedelta(hours=12)  # no session lasts longer
 MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for the reason before it
 MAX_NOTE = CallNote._meta.get_field("note").max_length - 301  # room for reasons before it
 OLD_PAGE = _("This page is out of date. Reload it and try again.")
@@ -32,7 +32,7 @@ AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-
 
 
 class SeenField(forms.Field):
-    """The versions of the orders on the page: values `<order id>:<version>`, as many as there are orders."""
+    """The versions of the orders on the page, as one `<order id>:<version>` value for each order."""
 
     widget = forms.MultipleHiddenInput
     default_error_messages = {"required": OLD_PAGE}
@@ -46,14 +46,14 @@ class SeenField(forms.Field):
 
 
 def read_seen(sent: list[str]) -> dict[UUID, int]:
-    """The versions that a page sends as a SeenField's values; none where any cannot be read."""
+    """The versions that a page sent in its SeenField; empty when any of them cannot be read."""
     try:
         return SeenField(required=False).clean(sent)
     except ValidationError:
         return {}
 
 
-# Those who may be asked to call, with their `display_name`.
+# People who may call customers, with their `display_name`.
 _WORKERS = """
 SELECT u.id, left(COALESCE(NULLIF(trim(u.first_name || ' ' || u.last_name), ''), u.username), 255)
 FROM accounts_user u
@@ -66,8 +66,9 @@ WHERE u.is_active AND EXISTS (
 
 
 def workers() -> list[tuple[UUID, str]]:
-    """The ids and names of those who may be asked to call. By a statement of our own: Django takes longer to build one,
-    and makes a user of each.
+    """The ids and names of the people who may call customers.
+
+    A handwritten statement: Django takes longer to build one, and makes a User of each row.
     """
     with connection.cursor() as cursor:
         cursor.execute(_WORKERS)
@@ -82,7 +83,7 @@ class _Workers(ModelChoiceIterator):
 
 
 class WorkerField(forms.ModelChoiceField):
-    """Somebody who works on orders, and is not `but`. A page reads their names alone."""
+    """A choice of the people who work on orders, except `but`. Rendering it reads only their names."""
 
     iterator = _Workers
     but: UUID | None = None
@@ -110,7 +111,7 @@ class ReasonForm(Form):
 
 
 def _ask_for_words(form: forms.Form) -> None:
-    """*Other* says nothing by itself."""
+    """Require an explanation for *Other*."""
     if form.cleaned_data.get("why") == CancelReason.OTHER and not form.cleaned_data.get("details"):
         form.add_error("details", _("Say why the order is canceled."))
 
@@ -118,19 +119,19 @@ def _ask_for_words(form: forms.Form) -> None:
 class OutcomeForm(Form):
     """What came of a call: one of the buttons, with what it asks for. The same `note_id` sent twice is written once.
 
-    `seal` is of the screen that the form stood on: the claim, `shown_at` and `seen`.
-    Confirm and cancel are about the order that is chosen; everything else is about the customer, and all their orders.
+    `seal` signs the screen that the form was on: the claim, `shown_at` and `seen`. Confirm and cancel are about the
+    chosen order; everything else is about the customer and all their orders.
     """
 
     CONFIRM, CONFIRM_ALL, CANCEL = "confirm", "confirm_all", "cancel"
-    # Buttons for the times that customers ask for most → the names of `planning.presets`; None: the time in `at`.
+    # Buttons for usual callback times → names of `planning.presets`; None: the time in `at`.
     CALLBACKS = {
         "callback_hour": "hour",
         "callback_evening": "evening",
         "callback_tomorrow": "tomorrow",
         "callback": None,
     }
-    # Outcomes that ask why, and the reasons that have buttons: `cancel:Duplicate`.
+    # Outcomes that ask for a reason, and the reasons that have buttons: `cancel:Duplicate`.
     REASONS = {CANCEL: CancelReason, Outcome.HANDED_OVER: HandoverReason, Outcome.SKIPPED: SkipReason}
     OUTCOMES = [
         CONFIRM, CONFIRM_ALL, CANCEL, *(outcome.value for outcome in CallNote.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
@@ -138,14 +139,14 @@ class OutcomeForm(Form):
         *(f"{name}:{reason}" for name, reasons in REASONS.items() for reason in reasons),
     ]  # fmt: skip
 
-    # A function: choices that the class has would be copied for each form, one by one.
+    # A function, because choices of the class would be copied one by one for each form.
     outcome = forms.ChoiceField(choices=lambda: [(name, name) for name in OutcomeForm.OUTCOMES])
     order = forms.UUIDField()
     seen = SeenField()
     note_id = forms.UUIDField(widget=forms.HiddenInput)
-    shown_at = forms.DateTimeField(required=False)  # by the database's clock; the times on CALLBACKS follow from it
+    shown_at = forms.DateTimeField(required=False)  # by the database's clock; CALLBACKS' times follow from it
     seal = forms.CharField(required=False, max_length=100)
-    asked = forms.UUIDField(required=False)  # of which order the screen asks whether to confirm it all the same
+    asked = forms.UUIDField(required=False)  # the order whose duplicates the screen has asked about
     note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE)
     details = FreeText(label=_("In your own words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
@@ -182,7 +183,7 @@ class OutcomeForm(Form):
         return data
 
     def _clean_callback(self, preset: str | None) -> None:
-        """Put the time of the promised call into `at`: of a preset the time that the page showed."""
+        """Put the time of the promised call into `at`; for a preset, the time that the page showed."""
         now, at, shown_at = timezone.now(), self.cleaned_data.get("at"), self.cleaned_data.get("shown_at")
         if preset and (shown_at is None or abs(now - shown_at) > OLDEST_PAGE):
             self.add_error(None, OLD_PAGE)
@@ -198,36 +199,36 @@ class OutcomeForm(Form):
 
     @property
     def may_need_asking(self) -> bool:
-        """It is confirmed, and nobody was asked whether all the same."""
+        """Whether an order is being confirmed without having been asked about."""
         data = self.cleaned_data
         return data["outcome"] == self.CONFIRM and data["asked"] != data["order"]
 
     @property
     def seen_versions(self) -> dict[UUID, int]:
-        """What the page showed, as far as it can be read."""
+        """The versions that the page showed, as far as they can be read."""
         return getattr(self, "cleaned_data", {}).get("seen") or {}
 
     def decision(self) -> decisions.Decision:
-        """With CONFIRM and CANCEL: about which order, as it was seen."""
+        """For CONFIRM and CANCEL: the decision about the chosen order as it was seen."""
         data = self.cleaned_data
         version = data["seen"][data["order"]]
         return decisions.Decision(data["order"], version, data["note"], self._note_id, data["shown_at"])
 
     @property
     def _note_id(self) -> UUID:
-        """The same when a button is pressed twice; another button of the same screen is no repetition."""
+        """The same when one button is pressed twice, and another for another button of the same screen."""
         data = self.cleaned_data
         return uuid5(data["note_id"], f"{self.data['outcome']} {data['order']} {data['at']}")
 
     @property
     def next_order(self) -> UUID | None:
-        """Which order the choice moves on to when the one that was chosen is decided; None: the first."""
+        """The order to choose after the decided one; None: the first."""
         ids = list(self.cleaned_data["seen"])
         left = ids[ids.index(self.cleaned_data["order"]) + 1 :]
         return left[0] if self.cleaned_data["outcome"] in (self.CONFIRM, self.CANCEL) and left else None
 
     def call(self) -> lifecycle.Call:
-        """With every other outcome: what came of the call to the customer."""
+        """For every other outcome: what came of the call to the customer."""
         data = self.cleaned_data
         if data["outcome"] == self.CONFIRM_ALL:
             return lifecycle.Call(self.agent, Outcome.ANSWERED, data["note"], self._note_id)
@@ -244,7 +245,7 @@ class OutcomeForm(Form):
 
 
 def _hours_of(at: datetime, windows: hours.Windows) -> str:
-    """When the customer may be called on the day of a time at which they may not."""
+    """The calling hours of the day of `at`, a time outside of them."""
     theirs = [
         f"{formats.time_format(timezone.localtime(window.opens_at), 'H:i')}–"
         f"{formats.time_format(timezone.localtime(window.closes_at), 'H:i')}"

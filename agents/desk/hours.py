@@ -1,7 +1,6 @@
-"""When a merchant's customers may be called: rules, seasons, holidays and windows opened by hand, put together here and
-nowhere else.
+"""When a merchant's customers may be called. Rules, seasons, holidays and manual openings are combined here only.
 
-One piece of SQL says it. Statements that serve, count and tell the next call take it in; Python gets windows as times.
+One piece of SQL says it. Statements that serve, count and find the next call include it; Python gets the windows.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,8 +14,8 @@ from django.utils import timezone
 
 from agents.models import CallingRules
 
-# One row for each account and day on which its customers are called, two where the day has a break: from when until
-# when. `{accounts}` and `{days}` say which; a merchant without rules has the defaults of CallingRules.
+# One row for each account and day with calling hours, or two if the day has a break: from when until when. `{accounts}`
+# and `{days}` select them. A merchant without rules has the defaults of CallingRules.
 WINDOWS = """
     WITH day AS (
         SELECT a.id AS account_id, d.day,
@@ -52,25 +51,25 @@ _NOW = "opens_at <= statement_timestamp() AND statement_timestamp() < closes_at"
 # Steps of a statement: today's windows, and the accounts whose customers may be called now.
 TODAY = f"today AS MATERIALIZED ({WINDOWS.format(accounts='TRUE', days=0)})"
 OPEN = f"{TODAY}, open AS MATERIALIZED (SELECT account_id FROM today WHERE {_NOW})"  # noqa: S608  (our own)
-# And those that are called for so long today that what was promised before is late, whatever of the time was left when
-# the last hours ended. Hours from midnight on go on from the day before.
+# The accounts that have been open long enough today for an earlier promise to be late, however much of its time was
+# left at the end of the last hours. Hours from midnight on continue those of the day before.
 GOES_ON = "(opens_at AT TIME ZONE 'Africa/Algiers')::time = '00:00'"
 OPEN_LONG = f"""open_long AS MATERIALIZED (
     SELECT account_id FROM today
     WHERE {_NOW} AND (opens_at <= statement_timestamp() - %(overdue)s::interval OR {GOES_ON})
 )"""  # noqa: S608  (our own)
-# Of an order `o`. No join: its own index gives the orders in their order, and this is looked up in a hash for each.
+# About an order `o`. Not a join: the order's own index keeps the sort, and each account is looked up in a hash.
 IS_OPEN = "(o.account_id IN (SELECT account_id FROM open)) IS TRUE"
 IS_OPEN_LONG = "(o.account_id IN (SELECT account_id FROM open_long)) IS TRUE"
 _OF_ORDERS = WINDOWS.format(
     accounts="a.id IN (SELECT account_id FROM orders_order WHERE id = ANY(%(orders)s))", days="%(days)s"
 )
 _OF_ACCOUNT = WINDOWS.format(accounts="a.id = %(account)s", days="%(days)s")
-AHEAD = 28  # days: further than any row of days off
+AHEAD = 28  # days; further than any series of days off
 
 
 class Window(NamedTuple):
-    """From when until when; a time at the end is outside."""
+    """A time span; its end is outside."""
 
     opens_at: datetime
     closes_at: datetime
@@ -84,13 +83,13 @@ Windows = list[Window]
 
 @cache
 def defaults() -> dict[str, Any]:
-    """The parameters of WINDOWS, kept: nobody is to change them."""
+    """The default parameters of WINDOWS. They are cached, so do not change them."""
     rules = CallingRules()
     return {"opens_at": rules.opens_at, "closes_at": rules.closes_at, "days_off": rules.days_off}
 
 
 def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Windows]:
-    """The windows of the orders' merchants from today on, in their order."""
+    """The windows of the orders' merchants from today on, in order of time."""
     windows: dict[UUID, Windows] = {}
     with connection.cursor() as cursor:
         values = {**defaults(), "orders": list(order_ids), "days": days}
@@ -101,19 +100,19 @@ def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Win
 
 
 def of_account(account_id: UUID, days: int) -> Windows:
-    """The merchant's windows from today on, over so many days after it."""
+    """The merchant's windows for today and the given number of days after it."""
     with connection.cursor() as cursor:
         cursor.execute(f"{_OF_ACCOUNT} ORDER BY opens_at", {**defaults(), "account": account_id, "days": days})
         return [Window(opens_at, closes_at) for _account_id, opens_at, closes_at in cursor.fetchall()]
 
 
 def of_customer(order_ids: Collection[UUID], days: int) -> Windows:
-    """When one call may be about all these orders, as `in_common` has it."""
+    """When one call may be about all of these orders, as computed by `in_common`."""
     return in_common(by_account(order_ids, days).values(), timezone.now())
 
 
 def in_common(of_merchants: Iterable[Windows], now: datetime) -> Windows:
-    """When all these merchants may be called for; where they have no hour in common within AHEAD, when some of them."""
+    """When all these merchants' customers may be called; if that is never within AHEAD, when those of some may be."""
     every = list(of_merchants)
     common = every[0] if every else []
     for windows in every[1:]:

@@ -1,4 +1,4 @@
-"""What the desk shows beside its one button. Every list is bounded, whatever waits."""
+"""What the desk shows beside its button. Every list is bounded, however much is waiting."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,20 +17,20 @@ from codservice import days
 from codservice.accounts.models import User
 from orders.models import CallNote, CallState, Order, Status
 
-COUNTED_TO = 1000  # the counters go no further: a table is never counted as a whole
+COUNTED_TO = 1000  # the counters stop here, so that no table is counted as a whole
 MOST_CLAIMS = 30
 MOST_PROMISED = 20  # orders, in promises for today
-# In which the next call is looked for: where it nearly always is, and as far as a promise and the window after it.
+# How far to look for the next call: where it nearly always is, then as far as a promise and the window after it reach.
 DAYS_AHEAD = (14, FARTHEST_CALLBACK.days + hours.AHEAD)
 
 
 def counters(agent: User) -> dict[str, int]:
-    """What waits: orders that are `due` now, or `later` today, or wait for `review`, and `mine`, the customers whom the
-    agent promised to call, and `overdue` those of them who are due; each up to COUNTED_TO.
+    """What waits, each counted up to COUNTED_TO: orders that are `due` now, `later` today or in `review`; `mine`, the
+    customers whom the agent promised to call, and `overdue`, those of them who are due.
 
-    Due is what the agent may be served (`assignment`), whoever has the customer just now. Whose merchant has no calling
-    hours now is not due; it is due later today when they are still to begin, or to go on, and so is a colleague's
-    promise until it is late.
+    Due is what the agent may be served (`assignment`), whoever holds the customer now. An order outside its merchant's
+    hours is not due. It counts as later if hours begin or resume today, as does a colleague's promise until it is
+    overdue.
     """
     end_of_day = days.end_of(days.today())
     values = {"agent": agent.id, "overdue": OVERDUE, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.defaults()}
@@ -48,7 +48,7 @@ _KEPT_BY_COLLEAGUES = f"""(
 )"""
 _SERVED = f"{_CALLED} <= statement_timestamp() AND {assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
 _PROMISED = f"SELECT DISTINCT o.phone_e164 {_PENDING} = 'callback' AND o.callback_agent_id = %(agent)s"
-# Of what is due whole queues might be read for nothing while nobody may be called: that is asked once, before.
+# While nobody may be called, whole queues of due orders would be read in vain, so that is checked once, first.
 _COUNTED = (
     f"""{_SERVED} AND NOT {_KEPT_BY_COLLEAGUES}
     UNION ALL {_CALLED} <= statement_timestamp() AND o.callback_agent_id = %(agent)s
@@ -76,7 +76,7 @@ SELECT {_COUNTS}
 
 @dataclass(frozen=True)
 class Today:
-    """What an agent, and the whole call center, has done since the day began. Decisions are of pending orders."""
+    """What an agent, and the whole call center, have done today. Decisions are of pending orders."""
 
     calls: int
     confirmed: int
@@ -86,7 +86,7 @@ class Today:
 
     @property
     def rate(self) -> int | None:
-        """Of the agent's decisions, how many of a hundred are confirmations; None of none."""
+        """The percentage of the agent's decisions that are confirmations; None without decisions."""
         return round(100 * self.confirmed / self.decided) if self.decided else None
 
     @property
@@ -94,7 +94,7 @@ class Today:
         return round(100 * self.team_confirmed / self.team_decided) if self.team_decided else None
 
 
-# A call about several orders of a customer is one call; their notes have one time. Along the indexes by time.
+# A call about several of a customer's orders is one call, whose notes have one time. Read along the indexes by time.
 _TODAY = """
 SELECT (
     SELECT count(DISTINCT n.created_at) FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
@@ -109,7 +109,7 @@ WHERE s.at >= %(start)s AND s.from_status = 'pending_confirmation' AND s.to_stat
 
 
 def today(agent: User) -> Today:
-    """By one statement, over the notes and moves of the day."""
+    """Read by one statement over the day's notes and moves."""
     values = {"agent": agent.id, "start": days.start_of(days.today()), "calls": CallNote.CALLS}
     with connection.cursor() as cursor:
         cursor.execute(_TODAY, values)
@@ -117,21 +117,21 @@ def today(agent: User) -> Today:
 
 
 def who_calls_whom(agent: User) -> QuerySet[Claim]:
-    """Who holds which customer, the agent's own first; each with the `order_id` and `customer_name` of one order."""
+    """The current claims, the agent's own first, each with the `order_id` and `customer_name` of one order."""
     claims = Claim.objects.unexpired().with_customers(Order.live.filter(status=Status.PENDING))
     is_other = Case(When(agent=agent, then=Value(0)), default=Value(1))
     return claims.filter(customer_name__isnull=False).order_by(is_other, "claimed_at")[:MOST_CLAIMS]
 
 
 class Promise(NamedTuple):
-    """A call that somebody promised to a customer, about all of these orders: the one that is due first, first."""
+    """A call promised to a customer about all of these orders. `order` is the one due first."""
 
     order: Order
     shops: list[str]
 
 
 def promises(agent: User) -> list[Promise]:
-    """The calls that the agent promised for until the end of today, the next one first."""
+    """The calls that the agent promised until the end of today, the next one first."""
     mine = Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=agent)
     today = mine.filter(call_due_at__lt=days.end_of(days.today()))
     customers: dict[str, list[Order]] = {}
@@ -140,9 +140,8 @@ def promises(agent: User) -> list[Promise]:
     return [Promise(orders[0], sorted({order.account.name for order in orders})) for orders in customers.values()]
 
 
-# What is due already, whoever's merchant sleeps, and the head of each queue; and then the first window that each of
-# them meets, in which a colleague's promise must be `late` first. The statuses and states are written out for the
-# partial indexes, which the times can be looked up in.
+# What is due already, even if its merchant is closed, and the head of each queue; then the first window for each, in
+# which a colleague's promise must first be `late`. Statuses and states are literals for the partial indexes.
 _QUEUES = [
     ("interval '0'", f"o.call_state = 'new' AND {assignment.IS_MINE}"),
     ("interval '0'", f"o.call_state = 'retry' AND {assignment.IS_MINE}"),
@@ -176,7 +175,7 @@ WHERE closes_at > called_at ORDER BY called_at, 2 LIMIT 1
 
 
 class NextCall(NamedTuple):
-    """When somebody is called again, None for now, and whether calling hours begin then."""
+    """When somebody can be called next, None for now, and whether calling hours begin then."""
 
     at: datetime | None
     is_opening: bool
@@ -191,7 +190,7 @@ class NextCall(NamedTuple):
 
 
 def next_call(agent: User) -> NextCall | None:
-    """When the agent will be served somebody again, if nobody is now; None when nothing is planned."""
+    """When the agent will next be served a customer, if nobody is due now. None when nothing is planned."""
     values = {"agent": agent.id, "overdue": OVERDUE, "most": COUNTED_TO, **hours.defaults()}
     with connection.cursor() as cursor:
         for ahead in DAYS_AHEAD:

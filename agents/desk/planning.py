@@ -1,4 +1,4 @@
-"""When a customer is called again: pure functions of the call, the merchant's rules and the calls so far."""
+"""When to call a customer again: pure functions of the call, the merchant's rules and the calls so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -17,7 +17,7 @@ from orders.models import CallNote, CallState, Order
 Outcome = CallNote.Outcome
 PACE = timedelta(minutes=2)  # from one call to the next
 SKIPPED_FOR = timedelta(minutes=15)  # before a skipped customer is served again
-# Morning, afternoon, evening: who does not answer at work may answer at home.
+# Morning, afternoon and evening: people who do not answer at work may answer at home.
 AFTERNOON, EVENING = time(12, 30), time(17)
 EVENING_CALL, MORNING_CALL = time(18), time(10)  # what customers mean by “this evening” and “tomorrow”
 
@@ -31,13 +31,15 @@ def after(
     windows: Sequence[Window],
     to: User | None,
 ) -> CallPlan:
-    """What a locked order waits for after a call that decided nothing; `tried` are its silent calls before, `windows`
-    when its merchant's customers may be called.
+    """What a locked order waits for after a call that decided nothing.
 
-    After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
-    To a colleague it is handed for when hours begin: before, nobody would be served it, and then it would be late.
-    A promise that lies ahead is kept, and what waits for a supervisor is not given back by silence, whatever order of
-    the customer the call was about. Raises ValueError for an outcome that says nothing of the next call.
+    `tried` are the times of its earlier unanswered calls, `windows` when its merchant's customers may be called. After
+    the last attempt it waits for a supervisor, as does one with a wrong number or one handed over to nobody in
+    particular. A colleague's call is due when hours begin: before that nobody would be served it, and then it would be
+    late.
+
+    An unanswered call neither changes a promise that is still ahead nor takes an order back from review, whichever of
+    the customer's orders it was about. Raises ValueError for an outcome that does not imply a next call.
     """
     attempts, now = order.call_attempts, order.now
     state, due_at = CallState(order.call_state), order.call_due_at
@@ -72,11 +74,11 @@ def assigned(
     *,
     promised: Iterable[datetime],
 ) -> dict[UUID, CallPlan]:
-    """What locked orders wait for whose customers are given to an agent at once; `windows` are their merchants',
-    `promised` the times of the agent's calls to others.
+    """What locked orders wait for when their customers are given to an agent at once.
 
-    One after the other falls due while they may be called, so that none is a colleague's before the agent can have come
-    to them, and all of a customer's orders at once: one call is about them. What is planned for later stays so.
+    `windows` are those of the merchants, `promised` the times of the agent's other promised calls. The customers fall
+    due one after the other within calling hours, so that no call is overdue before the agent can reach it. All orders
+    of a customer fall due together, as one call is about them. Orders planned for later stay so.
     """
     if not customers:
         return {}
@@ -95,29 +97,29 @@ def assigned(
 
 
 def _take(turns: Iterable[int], taken: set[int]) -> int:
-    """The first of the turns that nobody has, who has it from now on."""
+    """Take the first free one of the turns."""
     turn = next(turn for turn in turns if turn not in taken)
     taken.add(turn)
     return turn
 
 
 def _turn(at: datetime, now: datetime) -> int:
-    """The number of the first turn that is not before `at`; one comes every PACE, from now on."""
+    """The number of the first turn at or after `at`. There is one every PACE from now on."""
     return ceil((at - now) / PACE)
 
 
 def opening(at: datetime, windows: Sequence[Window]) -> datetime:
-    """When the customer may be called from then on: at once, within the merchant's hours; where there are none, too."""
+    """When the customer may first be called from `at` on; `at` itself within hours, or without any hours."""
     return next((max(window.opens_at, at) for window in windows if window.closes_at > at), at)
 
 
 def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], windows: Sequence[Window]) -> datetime:
-    """When to call again after the silent calls at `tried`, the last of which was just now.
+    """When to call again after the unanswered calls at `tried`, the last of which was just now.
 
-    Never before `retry_minutes` are over, never outside the merchant's `windows`, and in the part of the day in which
-    fewest calls went unanswered; the part of the last call comes after its equals. Such a part is waited for to the end
-    of the next day that is worked: parts that only other hours have, as those of a season, may be weeks away. A call
-    outside of all hours, usual ones and those of `windows`, counts for no part.
+    Never before `retry_minutes` are over and never outside the merchant's `windows`. The part of the day with the
+    fewest unanswered calls is preferred; on a tie, the part of the last call comes last. It is awaited until the end of
+    the next working day at most: a part that only other hours have, such as a season's, may be weeks away. A call
+    outside all hours, the usual ones and those of `windows`, counts for no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)
     hours = {*rules.shifts, *((_clock(opens), _clock(closes)) for opens, closes in windows)}
@@ -134,8 +136,8 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
 
 
 def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
-    """The times that customers ask for most, of those at which they may be called: in an hour, this evening, and the
-    morning of the next day that has a window.
+    """The usual callback times at which the customer may be called: in an hour, this evening, and the morning of the
+    next day with a window.
     """
     here = now.astimezone(ALGIERS)
     hour, evening = now + timedelta(hours=1), days.at(here, EVENING_CALL)
@@ -163,12 +165,12 @@ def _clock(at: datetime) -> time:
 
 
 def _part_of(at: datetime) -> int:
-    """Which part of the day: the number of edges before it."""
+    """The index of the part of the day."""
     return sum(edge <= _clock(at) for edge in (AFTERNOON, EVENING))
 
 
 def _moments(window: Window, earliest: datetime) -> list[datetime]:
-    """The first moment of each part of the day in the window that is not before `earliest`."""
+    """The first moment of each part of the day within the window, from `earliest` on."""
     starts = [max(window.opens_at, earliest)]
     starts += [days.at(window.opens_at.astimezone(ALGIERS), edge) for edge in (AFTERNOON, EVENING)]
     return [start for start in starts if start >= earliest and start in window]

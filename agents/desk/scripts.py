@@ -1,4 +1,4 @@
-"""What agents say on the phone: texts that merchants gave, in which an order's words stand for placeholders."""
+"""What agents say on the phone: merchants' texts with placeholders, filled in from an order."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ from inventory.models import MAX_SCRIPT
 from orders.models import Order, OrderItem
 from orders.templatetags.orders import wilaya
 
-# What a text may name, in English, French and Arabic; anything else in braces is left as it is.
+# Placeholders in English, French and Arabic. Anything else in braces stays as it is.
 PLACEHOLDERS = {
     "name": ("name", "nom", "الاسم"),
     "product": ("product", "produit", "المنتج"),
@@ -25,13 +25,13 @@ PLACEHOLDERS = {
 }
 _MEANING = {word: meaning for meaning, words in PLACEHOLDERS.items() for word in words}
 _PLACEHOLDER = re.compile("{(" + "|".join(map(re.escape, _MEANING)) + ")}")
-MOST_SAID = 5 * MAX_SCRIPT  # characters of a text with its words: it may name the products two hundred times
+MOST_SAID = 5 * MAX_SCRIPT  # characters of a filled-in text, which may name the products two hundred times
 HINT = _("You can use these words, which are filled in for each order: %(words)s.")
 
 
 @dataclass(frozen=True)
 class Script:
-    """A text in one language (empty: unknown), of a product or, without one, of the merchant."""
+    """A text in one language (empty: unknown), of a product or, if `of` is empty, of the merchant."""
 
     text: str
     language: str = ""
@@ -41,7 +41,7 @@ class Script:
 def of_order(order: Order, lines: Sequence[OrderItem], *, french: str, arabic: str) -> list[Script]:
     """The merchant's texts, the reader's language first, and then those of the products, all filled in.
 
-    With `order` comes its account, with `lines` the products, where there are any.
+    The order's account and the lines' products must be loaded.
     """
     found = [Script(french, "fr"), Script(arabic, "ar")]
     if get_language_bidi():
@@ -58,7 +58,7 @@ def of_order(order: Order, lines: Sequence[OrderItem], *, french: str, arabic: s
 
 
 def _words(order: Order, lines: Sequence[OrderItem], language: str) -> dict[str, str]:
-    """Of the language of the text, whatever the page's: both are read in one breath."""
+    """The words in the text's language, not the page's, since they are read aloud in one sentence."""
     with override(language):
         products = listed(unturned(f"{line.quantity} × {line.product_name}") for line in lines)
         return {
@@ -71,14 +71,14 @@ def _words(order: Order, lines: Sequence[OrderItem], language: str) -> dict[str,
 
 
 def _language(script: Script) -> str:
-    """The text's; of a product's, which does not say, Arabic where it has Arabic letters, and else the reader's."""
+    """The text's language. A product's text has none: it is Arabic if it has Arabic letters, otherwise the reader's."""
     if script.language == "ar" or any(unicodedata.bidirectional(sign) == "AL" for sign in script.text):
         return "ar-dz"
     return script.language or ("fr" if get_language_bidi() else get_language() or "fr")
 
 
 def example(text: str, *, language: str, shop: str) -> str:
-    """The text, `fr` or `ar`, as agents would read it of an order that is made up."""
+    """The text, `fr` or `ar`, as agents would read it for a made-up order."""
     is_arabic = language == "ar"
     with override("ar-dz" if is_arabic else language):
         words = {
@@ -92,7 +92,7 @@ def example(text: str, *, language: str, shop: str) -> str:
 
 
 def _filled(text: str, words: dict[str, str]) -> str:
-    """In one pass: what is filled in is no text of the merchant's, whatever it has in it."""
+    """Replace all placeholders in one pass, so that braces in an order's own words are left alone."""
     return _cut(_PLACEHOLDER.sub(lambda found: words[_MEANING[found[1]]], text), MOST_SAID)
 
 

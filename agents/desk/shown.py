@@ -1,6 +1,6 @@
-"""What a screen showed and when, under the service's seal: an outcome names the screen on which it was pressed.
+"""A signed record of what a screen showed and when, which each outcome sends back.
 
-Without it the second press of two would decide whoever comes next, whom nobody has called.
+Without it, the second press of a double click would decide about the next customer, whom nobody has called.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from django.utils.translation import gettext as _
 from codservice.accounts.models import User
 from codservice.errors import Refused
 
-SETTLED = timedelta(seconds=1)  # the age of a screen from which on it may be pressed; its script waits as long
+SETTLED = timedelta(seconds=1)  # a screen's age before it may be pressed; its script waits as long
 SETTLED_MS = int(SETTLED.total_seconds() * 1000)
 _SIGNER = "agents.desk.shown"
 
 
 class TooSoon(Refused):
-    """The screen was shown so shortly ago that nobody can have read whose it is."""
+    """The screen was shown too recently for anybody to have read whose it is."""
 
     code, status = "too_soon", 409
 
@@ -29,7 +29,7 @@ class TooSoon(Refused):
 
 
 def seal(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:
-    """Of the customer's claim, the time, and the orders with their versions, as the form has them."""
+    """Sign the claim, the time and the orders with their versions, as the form sends them."""
     return Signer(salt=_SIGNER).signature(_sealed(claim_id, shown_at, seen))
 
 
@@ -42,19 +42,17 @@ def is_sealed(claim_id: UUID, shown_at: str, seen: Sequence[str], sealed: str) -
 
 
 def drafts_of(agent: User) -> str:
-    """How the names of the agent's drafts begin: colleagues at the same computer see none of them."""
+    """The prefix of the agent's draft names, so that colleagues at the same computer see none of them."""
     return salted_hmac("agents.desk.drafts", str(agent.pk), algorithm="sha256").hexdigest()[:8]
 
 
 def draft_of(phone_e164: str, agent: User) -> str:
-    """Under which name the agent's browser keeps a note that they are writing of this customer: it tells nobody the
-    number.
-    """
+    """The name under which the agent's browser keeps a draft note about this customer. It hides the number."""
     return drafts_of(agent) + salted_hmac("agents.desk.draft", phone_e164, algorithm="sha256").hexdigest()[:16]
 
 
 def check_age(shown_at: datetime | None, now: datetime) -> None:
-    """Raises TooSoon. Both times are the database's; None where no screen was pressed."""
+    """Raises TooSoon. Both times are the database's; `shown_at` is None when no screen was pressed."""
     if shown_at is not None and now - shown_at < SETTLED:
         raise TooSoon
 

@@ -1,4 +1,4 @@
-"""What agents are told when an order or a customer has changed under their hands: sentences by the console's clock."""
+"""What agents are told when an order or customer changed meanwhile. Times are in the console's zone."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -17,7 +17,7 @@ from orders.models import Order, Status, StatusChange
 
 
 def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> tuple[int, str]:
-    """Level and words: who was faster, if somebody was (perhaps the reader's own first click); else the rule's word."""
+    """Message level and text: who was faster, perhaps the reader's own first click, or else the refusal's own words."""
     if Order.live.filter(id=order_id, version=seen_version).exists():
         return messages.ERROR, refused.message
     level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
@@ -25,7 +25,7 @@ def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> 
 
 
 def of_rules(request: HttpRequest, agent: User, order_ids: Iterable[UUID]) -> None:
-    """Tell a supervisor that they have given the agent orders of merchants whom that one does not serve."""
+    """Tell a supervisor if they have given the agent orders of merchants whom the agent does not serve."""
     if request.user.has_perm("orders.supervise_order"):
         accounts = Order.live.filter(id__in=list(order_ids)).values_list("account_id", flat=True).distinct()
         if said := assignment.warning(agent, accounts):
@@ -49,7 +49,7 @@ def what_happened(order_id: UUID) -> str:
 
 
 def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> dict[UUID, str]:
-    """The orders that are no longer as they were `seen`, each with what happened to it. `now` are the pending ones."""
+    """The orders that have changed since they were `seen`, each with what happened. `now` has the pending ones."""
     changed = {id_: number for number, id_ in enumerate(seen, start=1) if now.get(id_) != seen[id_]}
     known = Order.live.in_bulk(list(changed)) if changed else {}
     told = {id_: what_happened(id_) for id_ in changed if id_ in known}

@@ -1,4 +1,4 @@
-"""Where the pages of those who work on orders are, and the door in front of them."""
+"""The addresses of the desk's pages, open only to people who work on orders."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,5 +33,5 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def _home(claim_id: UUID | None = None, **kwargs: Any) -> str:
-    """The call, or the desk."""
+    """The call if there is one, otherwise the desk."""
     return reverse("admin:call", args=[claim_id]) if claim_id else reverse("admin:desk")

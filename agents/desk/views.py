@@ -1,4 +1,4 @@
-"""The desk, and the screen for the call to one customer. Each view that changes something makes one call of a rule."""
+"""The desk and the call screen. Each view that changes something makes one call of a rule."""
 
 import logging
 from datetime import timedelta
@@ -33,10 +33,10 @@ from orders import lifecycle, regions
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status
 
-POLLED_EVERY = 4  # seconds between two looks at what has changed under an agent's hands
-KEPT_EVERY = 60  # seconds between two signs of life at the most
+POLLED_EVERY = 4  # seconds between two checks for changes on an open call
+KEPT_EVERY = 60  # seconds at most between two renewals of the lease
 _WATCHED = {"lease": int(claims.LEASE.total_seconds()), "polled_every": POLLED_EVERY, "kept_every": KEPT_EVERY}
-LOOKED_EVERY = 10  # seconds between two looks of the desk at what waits
+LOOKED_EVERY = 10  # seconds between two updates of the desk
 MOST_PLACES = 12
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def desk_page(request: HttpRequest) -> HttpResponse:
 
 @by_itself
 def desk_now(request: HttpRequest) -> HttpResponse:
-    """What of the desk changes by itself, alone: its page puts it in place of what it shows."""
+    """The part of the desk that changes by itself; its page puts it in place of the old one."""
     return show(request, "agents/desk_now.html", **_desk(request.user))
 
 
@@ -69,7 +69,7 @@ def _desk(agent: User) -> dict[str, Any]:
 
 
 def take(request: HttpRequest, order_id: UUID, back: str = "") -> HttpResponse:
-    """To the call to the order's customer; where that is refused, `back` to a page, or to the order's own."""
+    """Take the order's customer and go to the call. If refused, go `back` to a page, or to the order's own."""
     try:
         claim_id = claims.take(order_id, agent=request.user)
     except Refused as refused:
@@ -80,7 +80,7 @@ def take(request: HttpRequest, order_id: UUID, back: str = "") -> HttpResponse:
 
 
 def next_customer(request: HttpRequest, decided_in: UUID | None = None, order_id: UUID | None = None) -> HttpResponse:
-    """To the next customer; to this order of theirs as long as that is the one of the claim `decided_in`."""
+    """Go to the next customer, or to this order while the agent still holds the claim `decided_in`."""
     claim_id = claims.next_customer(request.user, decided_in)
     if claim_id == decided_in and order_id:
         return _to_order(claim_id, order_id)
@@ -91,12 +91,12 @@ def next_customer(request: HttpRequest, decided_in: UUID | None = None, order_id
 
 
 def _next_call(agent: User) -> overview.NextCall | str:
-    """What an agent is told whom nobody is due for."""
+    """What to tell an agent for whom nobody is due."""
     return overview.next_call(agent) or _("No calls are due or planned.")
 
 
 def _to_order(claim_id: UUID, order_id: UUID, *, pause: bool = False) -> HttpResponse:
-    """To the call, with this order chosen if it still waits; `pause` is ticked there."""
+    """Go to the call with this order chosen, if it is still pending, and with `pause` ticked if asked for."""
     return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}" + "&pause=on" * pause)
 
 
@@ -111,14 +111,14 @@ def call_screen(
     refused: list[str] | None = None,
     asks: UUID | None = None,
 ) -> HttpResponse:
-    """Everything about the customer. `form` is one that was sent and needs another look, `refused` says why; `asks` is
-    the order of which it asks whether to confirm it all the same.
+    """Everything about the customer. `form` is one that was refused, and `refused` says why. `asks` is an order that
+    the screen asks to confirm despite its duplicates.
 
-    Whose page cannot be made waits for a supervisor: nobody is held by a customer whom they cannot see.
+    A customer whose page cannot be rendered goes to a supervisor, so that the agent is not stuck with them.
     """
     try:
         return _screen(request, claim_id, form, refused or [], asks).render()
-    except db.Error:  # is away or busy, which is no fault of the order
+    except db.Error:  # the database is away or busy, which is not the order's fault
         raise
     except Exception:
         logger.exception("the page of the claim %s cannot be made", claim_id)
@@ -181,20 +181,20 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     except Refused as refused:
         return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
     order = Order.live.select_related("account").get(id=order_id)
-    # The tag tells the page whose draft of a note is no longer needed.
+    # The tag tells the page whose draft note is no longer needed.
     draft = shown.draft_of(order.phone_e164, request.user)
     messages.success(request, _what_was_done(form, order), extra_tags=f"done-{draft}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
         telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
     if not form.cleaned_data["pause"]:
         return next_customer(request, claim_id, form.next_order)
-    if claims.held(claim_id, agent=request.user).exists():  # some of their orders are left, and the call goes on
+    if claims.held(claim_id, agent=request.user).exists():  # orders are left, so the call goes on
         return _to_order(claim_id, form.next_order or order_id, pause=True)
     return redirect("admin:desk")
 
 
 def _sent(request: HttpRequest) -> QueryDict:
-    """The form; of the button in an order's card it is that order which is canceled, whichever is chosen."""
+    """The form. The Duplicate button of an order's card cancels that order, whichever is chosen."""
     sent = request.POST.copy()
     if order_id := sent.get("duplicate"):
         sent["order"], sent["outcome"] = order_id, f"{OutcomeForm.CANCEL}:{CancelReason.DUPLICATE}"
@@ -203,10 +203,10 @@ def _sent(request: HttpRequest) -> QueryDict:
 
 @by_itself
 def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
-    """What has become of the orders that the page shows, `?seen=<order id>:<version>` for each. Renews no lease.
+    """What has become of the orders on the page, `?seen=<order id>:<version>` for each. Renews no lease.
 
-    `held`: are they the agent's still, for `lease` more seconds; `changed`: the ids of those that are no longer as they
-    were seen; `says`: what has happened, in sentences; `token`: what forms are sent with, another after each sign-in.
+    `held`: whether the agent still holds them, for `lease` more seconds. `changed`: the ids of those that are not as
+    they were seen. `says`: sentences about what happened. `token`: the CSRF token, which changes with each sign-in.
     """
     seen = read_seen(request.GET.getlist("seen"))
     now = customer.glance(claim_id, agent=request.user)
@@ -222,18 +222,18 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
 
 
 def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:
-    """The agent is at work."""
+    """Renew the lease while the agent is at work."""
     is_held = claims.renew(claim_id, agent=request.user) is not None
     return JsonResponse({"held": is_held, "lease": _WATCHED["lease"] if is_held else 0})
 
 
 def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
-    """The form. Its other buttons, by which products are found and chosen and the fee is proposed, save nothing."""
+    """The edit form. Its buttons for finding and choosing products and proposing the fee save nothing."""
     held = claims.held(claim_id, agent=request.user).values("phone_e164")
     orders = Order.live.filter(id=order_id, status=Status.PENDING, phone_e164__in=held).select_related("account")
     order = orders.first()
     if order is None:
-        return _to_order(claim_id, order_id)  # where the page says why
+        return _to_order(claim_id, order_id)  # the call screen says why
     items = list(order.items.order_by("position"))
     if {"search", "choose", "propose"} & request.POST.keys():
         said = request.POST.dict()
@@ -255,7 +255,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     except Invalid as invalid:
         form.blame(invalid.errors)
         return _edit_page(request, claim_id, form)
-    except lifecycle.Changed as changed:  # what was written stands there still, to be copied into a page that is true
+    except lifecycle.Changed as changed:  # what was entered stays on the page, to be copied into a fresh one
         form.add_error(None, changed.message)
         return _edit_page(request, claim_id, form)
     except Refused as refused:
@@ -276,7 +276,7 @@ def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResp
 
 
 def places(request: HttpRequest) -> HttpResponse:
-    """Wilayas by what was typed, `?q=`; with `wilaya`, in any spelling, the communes of it."""
+    """Wilayas that match `?q=`; with `wilaya`, in any spelling, its communes."""
     typed, around = request.GET.get("q", "")[:100], request.GET.get("wilaya")
     if around is None:
         found = regions.typeahead.wilayas(typed, MOST_PLACES)
@@ -307,8 +307,8 @@ def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:
 def _gone(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int
 ) -> TemplateResponse:
-    """The customer is not the agent's, or has nothing left to decide: why, the note that was typed, and the way to the
-    orders that the page had, whose phone number may be another one by now.
+    """Why the customer is not the agent's or has nothing left to decide, with the typed note and links to the orders
+    that the page had. An order's phone number may have changed meanwhile.
     """
     seen = form.seen_versions if form else {}
     asked = seen or [values.uuid_or_none(request.GET.get("order"))]
@@ -316,7 +316,7 @@ def _gone(
     mine = Claim.objects.filter(id=claim_id, agent=request.user)
     pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
-    is_refused = form is not None and not says  # or they say themselves that nothing was written
+    is_refused = form is not None and not says  # otherwise `says` tells that nothing was written
     if not says and again is None and mine.unexpired().exists():
         is_moved = any(order.status == Status.PENDING for order in had)
         says = [_("The order's phone number has changed.") if is_moved else _("Nothing is left to decide.")]
@@ -336,7 +336,7 @@ def _gone(
 
 
 def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Customer) -> str:
-    """The id of the order that is chosen at first: the one that was, where it still waits."""
+    """The id of the order to choose at first: the one chosen before if it is still pending, or the first."""
     wanted = form.data.get("order") if form else request.GET.get("order")
     ids = [str(entry.order.id) for entry in found.pending]
     return wanted if wanted in ids else ids[0]
@@ -349,7 +349,7 @@ def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: Use
 
 
 def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
-    """What was written of whom, and the way to the order."""
+    """What was saved, with a link to the order."""
     return format_html("{} {}", _written(form, unturned(order.customer_name)), _link(order))
 
 

@@ -1,4 +1,4 @@
-"""What agents and couriers do, done by a developer to a test order: by the functions that agents and couriers use."""
+"""Lets a developer act as agent and courier on a test order, through the same functions that they use."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -15,16 +15,16 @@ from orders.lifecycle import TEST_AGENT, AlreadyDecided, Call, status_in_words
 from orders.models import CallNote, Order, Status
 
 Outcome = CallNote.Outcome
-# Of calls that decide nothing: a customer who says yes or no is `confirm` or `cancel`.
+# Calls that decide nothing. A customer's yes or no is `confirm` or `cancel`.
 OUTCOMES = [Outcome(name) for name in CallNote.CALLS if name != Outcome.ANSWERED]
-MOST_CALLS = 1000  # of an order: whoever reads it reads them all
-_ACTOR = Actor(Role.SUPERVISOR, TEST_AGENT)  # who may make every move
+MOST_CALLS = 1000  # of an order, because whoever reads it reads all of them
+_ACTOR = Actor(Role.SUPERVISOR, TEST_AGENT)  # the role that may make every move
 
 
 def move(name: str, order_id: UUID, *, account_id: UUID, **details: str) -> None:
     """Make the move `name` of `Order.MOVES`. Raises what the move raises, and Order.DoesNotExist.
 
-    An order that is where the move leads stays as it is, without a second event: to try again is safe.
+    An order that is already where the move leads stays as it is, without a second event, so retrying is safe.
     """
     try:
         lifecycle.move(name, order_id, actor=_ACTOR, account_id=account_id, **details)
@@ -37,7 +37,7 @@ def move(name: str, order_id: UUID, *, account_id: UUID, **details: str) -> None
 def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None:
     """Note a call that decided nothing, and plan the next one by the live account's rules and hours.
 
-    One that is promised is due in an hour. Raises AlreadyDecided, Invalid after MOST_CALLS, and Order.DoesNotExist.
+    A callback is promised for an hour later. Raises AlreadyDecided, Invalid after MOST_CALLS, and Order.DoesNotExist.
     """
     with transaction.atomic():
         order = lifecycle.lock_one(order_id, account_id)

@@ -23,7 +23,7 @@ class RehearsalViewSet(viewsets.GenericViewSet):
     http_method_names = ["post"]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Before anything else is looked at: to a live key there is no such path."""
+        """Answer 404 to live keys before anything else is checked: these paths exist only in test mode."""
         if request.api_key.mode != TEST:  # type: ignore[attr-defined]
             raise Http404
         return super().dispatch(request, *args, **kwargs)

@@ -1,5 +1,6 @@
-"""The supervisors' pages in the console: what agents leave for review, who holds whom, moves of many orders, people,
-calling rules and figures; and an agent's own day. Each is one address: GET shows, POST changes."""
+"""The supervisors' pages of the console, and an agent's own day. Each page is one address: GET shows, POST changes.
+
+Supervisors see orders for review, current claims, bulk moves, people, calling rules and figures."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -17,7 +18,7 @@ View = Callable[..., HttpResponse]
 
 
 def needs(permission: str) -> Callable[[View], View]:
-    """For staff with this permission; others get 403. Strangers are sent to the login by the console before."""
+    """Only for staff with this permission; others get 403. The console sends strangers to the login before this."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -35,7 +36,7 @@ for_supervisors = needs("orders.supervise_order")
 
 
 def seen_at(request: HttpRequest) -> datetime | None:
-    """When the page was read that was pressed, by the database's clock; None when its form does not say."""
+    """When the submitted page was read, by the database's clock. None when its form does not say."""
     try:
         at = datetime.fromisoformat(request.POST.get("seen_at", ""))
     except ValueError:
@@ -44,7 +45,7 @@ def seen_at(request: HttpRequest) -> datetime | None:
 
 
 def moved(count: int, status: Any) -> str:
-    """So many orders are brought to this status now."""
+    """A sentence: so many orders now have this status."""
     text = ngettext("%(count)s order is now “%(status)s”.", "%(count)s orders are now “%(status)s”.", count)
     return text % {"count": counted(count), "status": status}
 
@@ -55,6 +56,6 @@ def requeued(count: int) -> str:
 
 
 def stays(count: int, why: str) -> str:
-    """So many orders, with which something was to be done, stay as they are."""
+    """A sentence: so many orders were left unchanged, and why."""
     text = ngettext("%(count)s order stays as it is: %(why)s", "%(count)s orders stay as they are: %(why)s", count)
     return text % {"count": counted(count), "why": why}

@@ -1,5 +1,6 @@
-"""An agent's day, for quality checks: every call that they noted, in its order, what it decided and what has become of
-the order since; and above it the day in counts, which are those of the figures.
+"""An agent's day, for quality checks: every call they noted, what it decided, and the order's status since.
+
+Above it are the day's totals, counted as in the figures.
 """
 
 from dataclasses import dataclass
@@ -24,14 +25,15 @@ from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Status, StatusChange
 
 PER_PAGE = 100
-_PAUSE = timedelta(minutes=1)  # shorter ones are not worth a word
+_PAUSE = timedelta(minutes=1)  # shorter pauses are not shown
 
 
 @dataclass(frozen=True)
 class Day:
-    """What one person noted and decided within a day. `pause` is the longest time between two notes.
+    """What one person noted and decided on a day. `pause` is the longest time between two notes.
 
-    As in the figures, a call about two orders of a customer counts for both, and decisions are of pending orders.
+    As in the figures, a call about two orders of a customer counts for both, and only decisions of pending orders
+    count.
     """
 
     calls: int
@@ -44,12 +46,12 @@ class Day:
 
     @property
     def rate(self) -> int | None:
-        """Of their decisions, how many of a hundred are confirmations; None of none."""
+        """The percentage of their decisions that are confirmations; None without decisions."""
         decided = self.confirmed + self.canceled
         return round(100 * self.confirmed / decided) if decided else None
 
 
-# Both along the indexes by time.
+# Both read along the indexes by time.
 _DAY = """
 WITH noted AS MATERIALIZED (
     SELECT n.created_at, n.outcome, n.created_at - lag(n.created_at) OVER (ORDER BY n.created_at, n.id) AS pause
@@ -70,7 +72,7 @@ FROM noted
 
 
 def summary(agent: User, day: date) -> Day:
-    """By one statement."""
+    """The day's totals, read by one statement."""
     values = {
         "agent": agent.pk, "start": days.start_of(day), "end": days.end_of(day),
         "calls": CallNote.CALLS, "silent": [outcome.value for outcome in CallNote.SILENT],
@@ -81,9 +83,9 @@ def summary(agent: User, day: date) -> Day:
 
 
 def notes(agent: User, day: date) -> QuerySet[CallNote]:
-    """All that the person noted on the day, the earliest first.
+    """Everything the person noted on the day, earliest first.
 
-    Each with the `pause` since the one before and with what it `decided`, a status, if it did.
+    Each note has the `pause` since the one before, and the status that it `decided`, if any.
     """
     theirs = CallNote.objects.filter(agent=agent, created_at__gte=days.start_of(day), created_at__lt=days.end_of(day))
     made = StatusChange.objects.filter(order_id=OuterRef("order_id"), at=OuterRef("created_at"))
@@ -95,13 +97,13 @@ def notes(agent: User, day: date) -> QuerySet[CallNote]:
 
 @for_supervisors
 def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
-    """`?day=`, today unless one is chosen. Of anybody who works here, whoever minds their account."""
+    """The day in `?day=`, by default today. For any member of staff, whoever minds their account."""
     return _page(request, get_object_or_404(User, pk=user_id, is_staff=True))
 
 
 @needs("orders.work_order")
 def own(request: HttpRequest) -> HttpResponse:
-    """The same of the person who asks."""
+    """The same page for the signed-in person."""
     return _page(request, request.user)
 
 

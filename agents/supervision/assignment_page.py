@@ -1,4 +1,4 @@
-"""One agent's rules: the merchants that they serve, and the languages that they speak. None chosen means all."""
+"""One agent's assignment: the merchants they serve and the languages they speak. Choosing none means all."""
 
 from typing import Any
 from uuid import UUID
@@ -21,12 +21,12 @@ from codservice.accounts.models import Account
 from codservice.bidi import unturned
 from codservice.form_fields import SinceShown
 
-MOST = 200  # merchants of one agent; whoever serves more serves all
-MOST_FOUND = 50  # that are offered beside them
+MOST = 200  # merchants of one agent; an agent with more should serve all
+MOST_FOUND = 50  # merchants offered besides the chosen ones
 
 
 class AssignForm(SinceShown):
-    """Those who are chosen already may be chosen again, though they have closed their account."""
+    """Merchants that are already chosen can stay chosen even after they closed their account."""
 
     merchants = forms.ModelMultipleChoiceField(None, required=False)
     languages = forms.MultipleChoiceField(
@@ -56,7 +56,7 @@ class AssignForm(SinceShown):
 
 @for_supervisors
 def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
-    """Of whom the supervisor minds. The search of its form saves nothing and loses no choice."""
+    """For the agents whom the supervisor minds. Its search button saves nothing and keeps the choices."""
     agent = get_object_or_404(minding.minded_by(request.user), pk=user_id)
     rule = assignment.of(agent)
     form = AssignForm(request.POST if request.method == "POST" else None, rule=rule)
@@ -64,7 +64,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
         assignment.set_served(agent, **form.changes)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(agent.display_name)})
         return redirect("admin:person", user_id)
-    # As they were sent: of a choice that is refused the rest stays chosen, since none means all.
+    # Taken from the request: when the form is refused, the choices must stay, since none would mean all.
     sent = {id_ for text in request.POST.getlist("merchants") if (id_ := values.uuid_or_none(text))}
     chosen = sent if form.is_bound else rule.merchants
     typed = request.POST.get("q", "").strip()[:100].replace("\0", "")

@@ -1,7 +1,7 @@
-"""What is done with many orders of the list at once: those that were chosen, or all that its filter finds.
+"""Bulk actions on orders of the list: those that were chosen, or all that the filter finds.
 
-A look says what can be done and what stays as it is; nothing is changed by it. The address holds what was chosen, so
-that the press on its button reads the orders by the same filter anew, and leaves alone what came or changed meanwhile.
+A preview shows what can be done and what stays as it is, and changes nothing. The address holds the choice, so that
+pressing the button reads the orders again by the same filter and leaves alone what came or changed since.
 """
 
 from collections import Counter
@@ -39,14 +39,14 @@ from orders import export, lifecycle, shipments
 from orders.cancel_reasons import CancelReason
 from orders.models import CallState, Order, Status
 
-MOST = 2000  # orders by one press; a request has a minute
+MOST = 2000  # orders by one press, as a request has a minute
 MOST_ASSIGNED = 200  # a day's work of one agent
-STEP = 500  # orders that one transaction changes
+STEP = 500  # orders changed in one transaction
 CANCEL, ASSIGN, REQUEUE, EXPORT = "cancel", "assign", "requeue", "export"
 
 
 class Row(NamedTuple):
-    """An order as the list has it now."""
+    """An order as the list shows it now."""
 
     id: UUID
     status: str
@@ -61,14 +61,14 @@ class AssignForm(Form):
     to = WorkerField(label=gettext_lazy("To whom?"))
 
 
-FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: ReasonForm}  # of what asks for something
+FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: ReasonForm}  # actions that ask for something
 
 
 # --- What can be done --------------------------------------------------------------------------------------------
 
 
 def labels() -> dict[str, str]:
-    """What can be done with orders, in the order in which it is offered."""
+    """The actions and their names, in the order in which they are offered."""
     return {
         ASSIGN: _("Assign to an agent"),
         REQUEUE: _("Put back in the queue"),
@@ -79,9 +79,9 @@ def labels() -> dict[str, str]:
 
 
 def offered(status: str, call: str = "", *, is_held: bool = False) -> dict[str, str]:
-    """What can succeed with orders of this status (empty: of any) that wait for `call` (empty: for anything).
+    """The actions that can succeed on orders with this status (empty: any) and `call` state (empty: any).
 
-    Only pending orders wait for a call, and only theirs are the customers whom somebody holds.
+    Only pending orders wait for a call, and only their customers can be held.
     """
     statuses = {Status(status)} if status else set(Status)
     if call or is_held:
@@ -95,7 +95,7 @@ def offered(status: str, call: str = "", *, is_held: bool = False) -> dict[str, 
 
 
 def can(deed: str, status: str, call_state: str) -> bool:
-    """Whether a supervisor can do it to such an order."""
+    """Whether a supervisor can do this to such an order."""
     if deed == EXPORT:
         return True
     if deed == CANCEL:
@@ -135,14 +135,14 @@ def page(request: HttpRequest) -> HttpResponseBase:
 
 
 def _too_many(request: HttpRequest, query: QueryDict) -> HttpResponse:
-    """Of a file nobody sees that there is more, and who comes again is given the same orders."""
+    """Refuse a file of more than MOST orders: nobody would notice the rest, and asking again gives the same orders."""
     text = _("A file can have at most %(most)s orders, and the filter finds more. Choose fewer days or one merchant.")
     messages.warning(request, text % {"most": counted(MOST)})
     return redirect(_list(query))
 
 
 def _filter(request: HttpRequest) -> QueryDict:
-    """The list's own part of the address."""
+    """The part of the query string that is the list's own."""
     query = request.GET.copy()
     for name in ("deed", "chosen", "every", "p"):
         query.pop(name, None)
@@ -167,8 +167,9 @@ def _chosen(request: HttpRequest, query: QueryDict) -> QuerySet[Order]:
 
 
 def _able(orders: QuerySet[Order], deed: str) -> list[QuerySet[Order]]:
-    """Those with which it can succeed, so that who comes back is given others; of those to assign, first the ones that
-    nobody has promised to call.
+    """The orders that the action can succeed on, so that those who come back get others.
+
+    For assigning, orders that nobody has promised to call come first.
     """
     pairs = [(status, state) for status in Status for state in CallState if can(deed, status, state)]
     statuses, states = map(set, zip(*pairs, strict=True))
@@ -178,14 +179,14 @@ def _able(orders: QuerySet[Order], deed: str) -> list[QuerySet[Order]]:
 
 
 def _rows(orders: QuerySet[Order]) -> list[Row]:
-    """One more than MOST when there are more."""
+    """The first MOST orders, and one more if there are more."""
     return [Row(*row) for row in orders.annotate(now=Now()).values_list(*Row._fields)[: MOST + 1]]
 
 
 def _show(
     request: HttpRequest, deed: str, rows: list[Row], form: forms.Form, *, is_more: bool, back: str
 ) -> HttpResponse:
-    """What can be done. When `is_more` was found than MOST, `rows` are those alone with which it can succeed."""
+    """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on."""
     is_rest, rows = len(rows) > MOST, rows[:MOST]
     able = [row for row in rows if can(deed, row.status, row.call_state)]
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
@@ -212,7 +213,7 @@ def _show(
 
 
 def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, data: dict[str, Any]) -> None:
-    """Change what can be, in transactions of STEP orders, and tell how many there were and why others stay."""
+    """Change what can be changed, STEP orders in a transaction, and tell how many and why others stay as they are."""
     left = Counter[str]()
     able = []
     for row in rows:
@@ -224,7 +225,7 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
             able.append(row)
     done, supervisor = list[UUID](), request.user
     if deed == ASSIGN:
-        able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # or a second press took what the first gave
+        able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # lest a second press take what the first gave
         left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
         able = able[:MOST_ASSIGNED]
     for start in range(0, len(able), STEP):
@@ -238,14 +239,14 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
         messages.success(request, _done(deed, len(done), data))
         if deed == ASSIGN:
             telling.of_rules(request, data["to"], done)
-    if not done and not +left:  # all that was seen is gone from what the filter finds
+    if not done and not +left:  # the filter finds none of the orders that were seen
         messages.warning(request, _("None of these orders can be changed."))
     for why, count in (+left).most_common():
         messages.warning(request, stays(count, why))
 
 
 def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data: dict[str, Any]) -> Iterator[str]:
-    """By one transaction; for each order why it stays as it is, empty where it does not."""
+    """Process the orders in one transaction. For each, give why it stays as it is, or an empty string."""
     ids = [row.id for row in rows]
     if deed == CANCEL:
         seen, why = {row.id: row.version for row in rows}, CancelReason(data["why"])
@@ -280,7 +281,7 @@ def _done(deed: str, count: int, data: dict[str, Any]) -> str:
 
 
 def _download(request: HttpRequest, rows: list[Row]) -> HttpResponseBase:
-    """The orders with their merchants, as the account's pages write them: the oldest first."""
+    """The orders as a CSV file, like the account's pages write it but with the merchants, oldest first."""
     header = [_("Merchant"), *map(str, export.COLUMNS.values())]
     return table_answer(request, "orders.csv", header, _lines([row.id for row in rows], get_language() or "en"))
 

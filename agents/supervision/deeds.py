@@ -1,7 +1,7 @@
-"""What supervisors do with many orders without a call.
+"""What supervisors do to many orders without a call.
 
-They leave those alone that were called since they looked. Each function is one transaction, and says of each order that
-stays as it is why it does. Locks are taken orders first, by primary key, then the person who is to call.
+Orders that were called since the supervisor looked are left alone. Each function is one transaction and returns why
+orders stay as they are. It locks the orders first, by primary key, and then the person who is to call.
 """
 
 from collections import defaultdict
@@ -25,9 +25,9 @@ Outcome = CallNote.Outcome
 
 
 def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
-    """Put orders from the review list back into the queue, with all their tries; and which of them stay, as Changed.
+    """Put orders from review back into the queue, with all their attempts again. Returns those that stay, as Changed.
 
-    Those about which something was noted since `seen_at` stay: nobody has looked why they wait there now.
+    Orders noted about since `seen_at` stay: nobody has looked at why they are in review now.
     """
     ids = set(order_ids)
     with transaction.atomic():
@@ -41,11 +41,11 @@ def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -
 
 
 def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
-    """Make pending orders the next calls of an agent; and why some of them stay as they are: HeldByAnother while
-    somebody is calling the customer, Changed when the order is decided or was called since the supervisor saw it.
+    """Make pending orders the agent's next calls. Returns why some stay as they are: HeldByAnother while somebody is
+    calling the customer, Changed when the order was decided or called since the supervisor saw it.
 
-    They are served and given to others as promised calls are: when the agent is 15 minutes late. Who assigns to the
-    same agent meanwhile waits, and begins behind them.
+    They are served like promised calls, and to others once the agent is 15 minutes late. A concurrent assignment to the
+    same agent waits, and its calls come after these.
     """
     ids = set(order_ids)
     with transaction.atomic():
@@ -70,9 +70,8 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
 def cancel_many(
     seen: Mapping[UUID, int], why: CancelReason, *, details: str = "", seen_at: datetime, supervisor: User
 ) -> dict[UUID, Refused]:
-    """Cancel orders as the supervisor saw them, without a call; and why some of them stay as they are: Changed, by a
-    call that was noted since too, HeldByAnother while somebody is calling the customer, and what lifecycle.cancel_many
-    says.
+    """Cancel orders as the supervisor saw them, without a call. Returns why some stay as they are: Changed, also by a
+    call noted since; HeldByAnother while somebody is calling the customer; and what lifecycle.cancel_many says.
     """
     with transaction.atomic():
         orders = lifecycle.lock(Order.live.filter(id__in=list(seen)))
@@ -84,7 +83,7 @@ def cancel_many(
 
 
 def _left_alone(orders: Sequence[Order], seen_at: datetime) -> dict[UUID, Refused]:
-    """Which of the locked orders stay as they are: called since, or pending while somebody is calling the customer."""
+    """The locked orders that stay as they are: called since, or pending while somebody is calling the customer."""
     since = _noted_since(seen_at, orders)
     called = claims.callers(order.phone_e164 for order in orders if order.status == Status.PENDING)
     refused: dict[UUID, Refused] = {}
@@ -97,6 +96,6 @@ def _left_alone(orders: Sequence[Order], seen_at: datetime) -> dict[UUID, Refuse
 
 
 def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:
-    """Those of the locked orders about which something was noted since; a call is no change of an order's version."""
+    """The locked orders that have a note from after `seen_at`; a call does not change an order's version."""
     notes = CallNote.objects.filter(order__in=[order.id for order in orders], created_at__gt=seen_at)
     return set(notes.values_list("order_id", flat=True))

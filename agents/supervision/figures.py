@@ -1,7 +1,7 @@
-"""The figures' page: a period beside the one before it, one way to divide it, a chart of one figure beside the table of
-all, why orders were canceled and what waits; and as CSV. Counts of orders lead to the list of these orders.
+"""The figures' page and its CSV: a period beside the one before it, divided in one way, with a chart of one figure and
+a table of all, why orders were canceled, and the backlog. Counts of orders link to the list of these orders.
 
-Names of products and sources, and reasons, are what others wrote: they are shown, and nothing is looked up by them.
+Names of products and sources, and reasons, are written by others: they are shown, but nothing is looked up by them.
 """
 
 from collections.abc import Iterable
@@ -34,20 +34,20 @@ from orders import cancel_reasons
 from orders.models import Status
 from orders.templatetags.orders import wilaya
 
-MOST_ROWS = 100  # on the page; the file has all
+MOST_ROWS = 100  # on the page; the file has all rows
 MOST_REASONS = 12
 
 
 class Column(NamedTuple):
-    """One figure: its heading, how it is counted, and how a value of it is written."""
+    """One figure: its heading, what it counts, and how its values are written."""
 
     name: str
     title: Any
     help: Any
     kind: str  # count, percent, ratio, time or amount
-    part: str = ""  # of a percentage: what is counted, and of how many
+    part: str = ""  # for a percentage, the attributes of its part and whole
     whole: str = ""
-    did: str = ""  # what happened to the orders that it leads to
+    did: str = ""  # what happened to the orders that it links to
 
 
 COLUMNS = [
@@ -85,7 +85,7 @@ DIVISIONS = dict(
         strict=True,
     )
 )  # fmt: skip
-# What the file has: names as in `Figures`, times in minutes.
+# The file's columns: names as in `Figures`, times in minutes.
 CSV_COLUMNS = [
     "calls", "reached", "contact_rate", "confirmed", "canceled", "decisions", "confirmation_rate", "calls_per_decision",
     "first_call", "decision", "promises", "kept", "kept_rate", "delivered", "returned", "return_rate",
@@ -94,7 +94,7 @@ CSV_COLUMNS = [
 
 
 class FiguresForm(PeriodForm):
-    """A period, what it is divided by, and the figure that the chart shows."""
+    """The period, how to divide it, and the figure that the chart shows."""
 
     most_days = MOST_DAYS
     lengths = {1: gettext_lazy("Today")} | PeriodForm.lengths
@@ -151,7 +151,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @for_supervisors
 def as_csv(request: HttpRequest) -> HttpResponseBase:
-    """All rows of the page as a file: one line for each, the first for all together."""
+    """All rows of the page as a CSV file. The first line is the total."""
     form = FiguresForm(request.GET)
     if not form.is_valid():
         return page(request)
@@ -167,14 +167,14 @@ def as_csv(request: HttpRequest) -> HttpResponseBase:
 
 
 class Name(NamedTuple):
-    """What people call a row, and how the list of orders is asked for those of it."""
+    """A row's name, and the query that finds its orders in the list."""
 
     text: str
     query: dict[str, str]
 
 
 def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
-    """By key. One statement for agents, merchants or products."""
+    """The rows' names by key, read by one statement for agents, merchants or products."""
     keys = [row.key for row in rows]
     match by:
         case "day":
@@ -199,31 +199,31 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
 
 
 def _said(name: Name, by: str) -> str:
-    """A day as people write it; the file has it as spreadsheets know it."""
+    """The name as the page shows it. Days are written out; the file keeps them in ISO format for spreadsheets."""
     return formats.date_format(date.fromisoformat(name.text), "j N Y") if by == "day" else name.text
 
 
 def _orders(chosen: dict[str, Any], **query: str) -> str:
-    """Where the list of the orders is to which something happened in the period; what it was is to follow."""
+    """The address of the list of orders to which something happened in the period; what happened is to be appended."""
     asked = urlencode({"status": "all", "did_first": chosen["first"], "did_last": chosen["last"], **query})
     return f"{reverse('admin:orders_order_changelist')}?{asked}&did="
 
 
 class Cell(NamedTuple):
     text: str
-    counts: str  # of a percentage: of how many, how many
+    counts: str  # for a percentage, the counts behind it
     link: str
 
 
 def _day(row: Figures, chosen: dict[str, Any]) -> str:
-    """Of an agent's row of one day, the calls of that day."""
+    """For an agent's row of a single day, the address of the agent's day; otherwise empty."""
     if chosen["by"] != "agent" or chosen["first"] != chosen["last"]:
         return ""
     return f"{reverse('admin:person_day', args=[row.key])}?day={chosen['last']}"
 
 
 def _cells(row: Figures, orders: str = "") -> list[Cell]:
-    """A row of the table; with what `_orders` says each count of orders leads to them."""
+    """A row of the table. With `orders`, from `_orders`, each count of orders links to them."""
     cells = []
     for column in COLUMNS:
         count = getattr(row, column.part or column.name)
@@ -248,7 +248,7 @@ class Tile(NamedTuple):
 
 
 def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
-    """What came of the calls, in orders and dinars, beside the period before."""
+    """The outcomes of calls, in orders and dinars, beside those of the period before."""
     titles = {
         "confirmed": _("Confirmed"), "canceled": _("Canceled"), "delivered": _("Delivered"), "returned": _("Returned"),
     }  # fmt: skip
@@ -267,7 +267,7 @@ def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
 
 
 def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
-    whole = summary.total.canceled  # each for one reason, the empty one too
+    whole = summary.total.canceled  # each order has one reason, which may be empty
     return charts.rows(
         [
             charts.Bar(
@@ -322,14 +322,14 @@ def _with_counts(row: Figures, column: Column) -> str:
 
 
 def _short(row: Figures, column: Column) -> str:
-    """What stands on a day's bar: how many it were, or of a percentage how many of how many."""
+    """The text on a day's bar: the count or, for a percentage, its two counts."""
     if column.kind not in ("percent", "count") or not (whole := getattr(row, column.whole or column.name)):
         return ""
     return f"{counted(getattr(row, column.part))}/{counted(whole)}" if column.part else counted(whole)
 
 
 def _value(row: Figures, column: Column) -> float | None:
-    """What the chart draws: percent, minutes, or the number itself."""
+    """What the chart draws: a percentage, minutes, or the number itself."""
     value = getattr(row, column.name)
     match column.kind:
         case "percent":

@@ -1,4 +1,4 @@
-"""Who holds which customer at this moment. Everybody sees it; supervisors set customers free."""
+"""The current claims. All who look at orders can see them; supervisors can release customers."""
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -13,7 +13,7 @@ from agents.supervision import needs
 from codservice import values
 from orders.models import Order
 
-MOST = 200  # claims on the page; a call center holds one or two for each agent
+MOST = 200  # claims on the page; there are one or two for each agent
 
 
 @needs("orders.view_order")

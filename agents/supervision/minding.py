@@ -1,7 +1,7 @@
-"""The call center's people, as supervisors mind them: who may mind whom, and passwords given anew.
+"""Which people a supervisor minds, and how they get new passwords.
 
-Supervisors mind agents; operators mind supervisors too. Nobody minds operators here, merchants, or anyone who has been
-given more than the two groups give. So no way leads from here to more than a supervisor may do already.
+Supervisors mind agents; operators mind supervisors too. Nobody here minds operators, merchants, or people with more
+rights than the two groups give. So no supervisor can gain more rights through these pages.
 """
 
 from django.db import transaction
@@ -16,7 +16,7 @@ from codservice.errors import Refused
 
 
 class PasswordChanged(Refused):
-    """Another password was given or chosen since: the one that was told on the phone would be void."""
+    """The password has changed since: the one that somebody was told on the phone would stop working."""
 
     code, status = "password_changed", 409
 
@@ -29,7 +29,7 @@ class PasswordChanged(Refused):
 
 
 def minded_by(user: User) -> QuerySet[User]:
-    """The people whose accounts `user` may change: never their own."""
+    """The people whose accounts `user` may change; never their own."""
     groups = [staff.AGENTS, staff.SUPERVISORS] if user.is_superuser else [staff.AGENTS]
     people = User.objects.filter(is_staff=True, is_superuser=False, user_permissions=None).exclude(pk=user.pk)
     of_groups = people.alias(mine=Count("groups", filter=Q(groups__name__in=groups)), all=Count("groups"))
@@ -37,21 +37,24 @@ def minded_by(user: User) -> QuerySet[User]:
 
 
 def mark_of_password(user: User) -> str:
-    """By which a page says what `replaces`; it tells nothing of the password."""
+    """A hash by which a page says which password it `replaces`; it reveals nothing about the password."""
     return salted_hmac("agents.supervision.minding", user.password, algorithm="sha256").hexdigest()
 
 
 def renew_password(user: User, *, replaces: str | None = None) -> str:
-    """A one-time password, which ends all of the person's sessions; to be told now or never. Raises AccountChanged for
-    somebody who is deactivated: it would let them in no more than another; and PasswordChanged unless it replaces the
-    one with this mark, or whichever there is.
+    """Set a one-time password, which ends the person's sessions, and return it; it cannot be shown again.
+
+    Raises AccountChanged for somebody who is deactivated, whom it would not let in; PasswordChanged if `replaces` is
+    not the mark of the present password. None replaces any.
     """
     return _give_password(user, replaces, Action.RESET, was_active=True)
 
 
 def reactivate(user: User, *, replaces: str | None = None) -> str:
-    """The person may sign in again, with a one-time password. Raises AccountChanged when they may already: they have
-    been told another one; and PasswordChanged as `renew_password` does.
+    """Let the person sign in again, with a one-time password, which is returned.
+
+    Raises AccountChanged when they already may, since they have been told another password; PasswordChanged as in
+    `renew_password`.
     """
     return _give_password(user, replaces, Action.REACTIVATED, Action.RESET, was_active=False)
 

@@ -1,4 +1,4 @@
-"""Many orders moved at once to shipped, delivered or returned: named, looked over, then moved."""
+"""Bulk moves to shipped, delivered or returned: orders are named, previewed and then moved."""
 
 import re
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ from orders import shipments
 from orders.models import Order, Status
 from orders.shipments import Shipment
 
-MOST = 200  # orders by one click; the command update_shipments knows no bound
-# What people write between the numbers of a line, blanks only where nothing is left over: a number may have one.
+MOST = 200  # orders by one click; the command update_shipments has no limit
+# What separates names in a line. Blanks split a line only if all its words are found, because a number may contain one.
 _SIGNS, _BLANKS = re.compile(r"[\t,;،؛]"), re.compile(r"\s+")
 TARGETS = [(status.value, status.label) for status in shipments.STATUSES]
 
 
 class ChooseForm(Form):
-    """Which orders are to be moved, and where to."""
+    """The orders to move, and the new status."""
 
     to = forms.ChoiceField(label=gettext_lazy("Change status to"), choices=TARGETS)
     named = forms.CharField(
@@ -71,7 +71,7 @@ def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
 def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse:
     orders, missing = find(names)
     ids, numbers = set(map(values.uuid_or_none, names)), [order.external_id for order in orders]
-    movable: list[tuple[Order, bool]] = []  # and whether it is chosen: not by a number that several shops have
+    movable: list[tuple[Order, bool]] = []  # and whether it is preselected: not when several shops have the number
     refused: list[tuple[Order, str]] = []  # and why
     for order, why in zip(orders, _would(orders, to, Actor.of_staff(request.user)), strict=True):
         if why:
@@ -91,7 +91,7 @@ def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse
 
 
 def _named(text: str) -> list[str]:
-    """The orders' names: one in a line, or several with commas, semicolons or blanks, where the line is none itself."""
+    """The orders' names: one a line, or several with commas, semicolons or blanks, unless the whole line is a name."""
     names = _distinct(text.split("\n"))
     for sign in (_SIGNS, _BLANKS):
         longer = [name for name in names if sign.search(name)]
@@ -111,12 +111,12 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def find(names: list[str]) -> tuple[list[Order], list[str]]:
-    """Orders by their ids and by shops' order numbers, of every shop that has the number; and the names of none.
+    """The orders with these ids or order numbers, of every shop that has the number, and the names that matched none.
 
-    A shop's number may read as an id.
+    A shop's number may look like an id.
     """
     ids = {name: id_ for name in names if (id_ := values.uuid_or_none(name))}
-    # Asked account by account, because that is how the shops' numbers are indexed.
+    # By account, because that is how the shops' numbers are indexed.
     by_number = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id__in=names)
     by_id = Order.live.filter(id__in=ids.values())
     rows = by_id.values("pk").union(by_number.values("pk")[: 2 * MOST])
@@ -126,7 +126,7 @@ def find(names: list[str]) -> tuple[list[Order], list[str]]:
 
 
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
-    """For each order why the move would be refused, empty where it would not: the move itself, taken back."""
+    """For each order why the move would be refused, or an empty string. Makes the moves and rolls them back."""
     with transaction.atomic():
         moving = [Shipment(to, order.id, seen_version=order.version) for order in orders]
         outcomes = shipments.record(moving, actor=actor)
@@ -135,7 +135,7 @@ def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
 
 
 def why_not_moved(outcome: bool | Refused, to: Status) -> str:
-    """Why a move was refused, empty where it was not."""
+    """Why a move was refused, or an empty string."""
     if isinstance(outcome, Refused):
         return outcome.message
     return "" if outcome else _("It is already “%(status)s”.") % {"status": to.label}

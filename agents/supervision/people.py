@@ -1,4 +1,4 @@
-"""Agents' accounts: who there is and what they are at, and one page each for what a supervisor can do for them."""
+"""The agents' list with what they are doing, a page for each, and the making of new ones."""
 
 from typing import Any
 from uuid import UUID
@@ -28,11 +28,11 @@ from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote
 
 PER_PAGE = 200
-GIVING = {"password": minding.renew_password, "reactivate": minding.reactivate}  # a password, that is
+GIVING = {"password": minding.renew_password, "reactivate": minding.reactivate}  # actions that give a password
 
 
 class PersonForm(Form, forms.ModelForm):
-    """Somebody new. Only an operator is offered the choice of a role."""
+    """A new person. Only operators can choose a role."""
 
     role = forms.ChoiceField(
         label=gettext_lazy("Role"),
@@ -59,7 +59,7 @@ def page(request: HttpRequest) -> HttpResponse:
         request.GET.get("p")
     )
     held = {claim.agent_id: claim for claim in Claim.objects.unexpired().order_by("-claimed_at")}
-    # Along call_note_by_time.
+    # Read along call_note_by_time.
     today = days.start_of(days.today())
     noted = CallNote.objects.filter(created_at__gte=today, outcome__in=CallNote.CALLS, agent__in=list(people))
     calls = dict(noted.values_list("agent").annotate(Count("id")))
@@ -88,7 +88,7 @@ def new(request: HttpRequest) -> HttpResponse:
 @for_supervisors
 @sensitive_variables("password")
 def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
-    """Whom the supervisor does not mind is not found, like somebody who does not exist."""
+    """One person. People whom the supervisor does not mind give 404, like unknown ones."""
     person = get_object_or_404(minding.minded_by(request.user), pk=user_id)
     action = request.POST.get("action") if request.method == "POST" else None
     name = {"name": unturned(person.display_name)}
@@ -120,7 +120,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
 
 
 def _tell(request: HttpRequest, person: User, password: str, *, status: int = 200) -> HttpResponse:
-    """The password, in this answer and never again."""
+    """Show the password, in this answer only."""
     return show(
         request,
         "agents/supervision/password.html",

@@ -1,8 +1,8 @@
-"""How the call center does, divided in one of several ways. Each figure counts what happened within the period.
+"""How the call center does in a period, divided in one of several ways. Each figure counts what happened in it.
 
-All are read by one statement, whatever the period: what is summed up (`summing`) from its sums, all else from the
-rows. A call about two orders of one customer counts for both; what merchants cancel themselves is no decision
-of the call center. `None` is a figure of nothing: nobody called or decided.
+One statement reads everything: what is summed up (`summing`) from its sums, the rest from the rows. A call about two
+orders of one customer counts for both. What merchants cancel themselves is no decision of the call center. A figure is
+`None` when there is nothing to count, such as no calls.
 """
 
 from collections import defaultdict
@@ -25,7 +25,10 @@ MOST_DAYS = 92
 
 @dataclass(slots=True)
 class Figures:
-    """Of one day, agent, merchant and so on, or of all: `key` is the date, id or code, empty for all. Sums in DZD."""
+    """The figures of one day, agent, merchant and so on, or of all. `key` is the date, id or code, empty for all.
+
+    Amounts are in DZD.
+    """
 
     key: str
     calls: int = 0  # notes of calls, reached or not
@@ -34,14 +37,14 @@ class Figures:
     canceled: int = 0  # orders that they canceled while the order was pending
     promises: int = 0  # promised calls whose time came, with the order still undecided and no call before it
     kept: int = 0  # of these, customers who were called within 15 minutes of the promised time
-    delivered: int = 0  # parcels that arrived; by agent: those that the agent had confirmed
+    delivered: int = 0  # parcels that arrived; by agent, those the agent had confirmed
     returned: int = 0  # parcels that came back; likewise
-    confirmed_amount: Decimal = Decimal(0)  # what these orders come to; by product, their lines of it
+    confirmed_amount: Decimal = Decimal(0)  # what these orders amount to; by product, only that product's lines
     canceled_amount: Decimal = Decimal(0)
     delivered_amount: Decimal = Decimal(0)
     returned_amount: Decimal = Decimal(0)
-    first_call: timedelta | None = None  # median from an order's import to its first call, of first calls, in minutes
-    decision: timedelta | None = None  # median from an order's import to its decision, of decisions, in minutes
+    first_call: timedelta | None = None  # median time from import to first call, over first calls, in minutes
+    decision: timedelta | None = None  # median time from import to decision, over decisions, likewise
 
     @property
     def decisions(self) -> int:
@@ -49,32 +52,32 @@ class Figures:
 
     @property
     def ended(self) -> int:
-        """Parcels that arrived or came back."""
+        """Parcels delivered or returned."""
         return self.delivered + self.returned
 
     @property
     def confirmation_rate(self) -> float | None:
-        """Confirmed orders among decided ones."""
+        """Confirmed orders as a share of decided ones."""
         return _ratio(self.confirmed, self.decisions)
 
     @property
     def calls_per_decision(self) -> float | None:
-        """Calls of the period by decisions of the period."""
+        """The period's calls divided by its decisions."""
         return _ratio(self.calls, self.decisions)
 
     @property
     def contact_rate(self) -> float | None:
-        """Calls in which the customer spoke among all calls."""
+        """Calls in which the customer spoke as a share of all calls."""
         return _ratio(self.reached, self.calls)
 
     @property
     def kept_rate(self) -> float | None:
-        """Kept promises among those whose time came."""
+        """Kept promises as a share of those whose time came."""
         return _ratio(self.kept, self.promises)
 
     @property
     def return_rate(self) -> float | None:
-        """Returned parcels among those that arrived or came back; only confirmed orders are ever sent."""
+        """Returned parcels as a share of those that ended; only confirmed orders are ever shipped."""
         return _ratio(self.returned, self.ended)
 
 
@@ -84,10 +87,11 @@ def _ratio(part: int, whole: int) -> float | None:
 
 @dataclass(slots=True)
 class Summary:
-    """`rows` are the period divided, `before` is as long a time just before it, `reasons` why orders were canceled.
+    """`rows` divide the period, `before` is the period of equal length before it, `reasons` say why orders were
+    canceled.
 
-    Of more than `daily.MOST_KEYS` keys the rest is in `others` together; of reasons it is left out. `backlog` is how
-    many orders wait for a call or a review now, and their sum, by age as `ages` divides it.
+    Beyond `daily.MOST_KEYS` keys, the rest is summed in `others`; further reasons are left out. `backlog` has the
+    number and amount of orders that wait for a call or review now, by the spans of `ages`.
     """
 
     total: Figures
@@ -98,11 +102,11 @@ class Summary:
     backlog: list[tuple[int, Decimal]]
 
 
-_Row = list[Any]  # COLUMNS of one
+_Row = list[Any]  # the COLUMNS of one row
 _COUNTS = tuple(name for name in COLUMNS if name not in WAITS)
-# Of all orders each day from `before` on, and the period by key of what divides it, with all keys behind the first ones
-# in one row without a key; sums and rows by themselves, as PostgreSQL foresees the sums alone. Sums of what is still to
-# come are none: a clock was put back.
+# Reads all orders by day from `before` on, and the period by key, with all keys after the first ones in one row without
+# a key. Sums and rows are read apart, since PostgreSQL can estimate the sums only. Sums of the future are ignored: the
+# clock was put back.
 _READ = """
 WITH changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
 summed AS MATERIALIZED (
@@ -145,10 +149,9 @@ WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callba
 
 
 def look(first_day: date, last_day: date, by: str) -> Summary:
-    """The period, with what stands beside it. By one statement.
+    """The period and what is shown beside it, read by one statement.
 
-    Days and hours come in their order, everything else with the most calls first. Those that nothing happened to are
-    left out.
+    Days and hours are in their own order, all else by most calls. Keys to which nothing happened are left out.
     """
     own, earlier, others, backlog = list[_Row](), list[_Row](), list[_Row](), dict[int, Any]()
     parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
@@ -175,7 +178,7 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
 
 
 def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
-    """What _READ finds: dimension, day, key and COLUMNS."""
+    """The rows of _READ: dimension, day, key and COLUMNS."""
     divided = {Dimension.REASON} if by == "day" else {Dimension.REASON, Dimension(by)}
     before = first_day - (last_day - first_day) - timedelta(days=1)
     names = [*divided, *({Dimension.NAME} if by == "product" else ())]
@@ -196,7 +199,7 @@ def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
 
 
 def _figures(key: str, parts: list[_Row]) -> Figures:
-    """These rows added up."""
+    """The sum of these rows."""
     columns = dict(zip(COLUMNS, zip(*parts, strict=True), strict=False))
     counts = {name: daily.number(name, sum(columns.get(name, ()))) for name in _COUNTS}
     first, decision = (_middle(b"".join(columns.get(name, ()))) for name in WAITS)
@@ -204,7 +207,7 @@ def _figures(key: str, parts: list[_Row]) -> Figures:
 
 
 def _middle(waits: bytes) -> timedelta | None:
-    """The median; between the two in the middle half way, as `percentile_cont` has it."""
+    """The median; halfway between the two middle waits if their number is even, like `percentile_cont`."""
     if not (count := len(waits) // 4):
         return None
     lower, after = _at(waits, (count - 1) // 2)
@@ -213,16 +216,16 @@ def _middle(waits: bytes) -> timedelta | None:
 
 
 def _at(waits: bytes, place: int) -> tuple[int, bool]:
-    """The wait at this place when they are sorted, and whether the next is as long.
+    """The wait at this place in sorted order, and whether the next one is equal.
 
-    Bit by bit, the highest first, those without it are told from those with it: of all waits at once, in numbers that
-    have a byte for each. `among` has a 1 where the wait may still be the one.
+    It works bit by bit from the highest, splitting all waits at once into those with the bit and those without, in
+    integers with one byte for each wait. `among` has a 1 for each wait that is still a candidate.
     """
     left = len(waits) // 4
     among, found = int.from_bytes(b"\1" * left), 0
     for number in range(4):
         plane = int.from_bytes(waits[number::4])
-        if not plane:  # none is so long
+        if not plane:  # no wait is that long
             continue
         for bit in reversed(range(8)):
             having = plane >> bit & among

@@ -1,4 +1,4 @@
-"""Seasons with other calling hours, and windows that are opened by hand; of one merchant or of all."""
+"""Seasons with other calling hours, and openings made by hand, of one merchant or of all."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -26,8 +26,8 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.form_fields import DayField, Form, LongSelect, Words
 
-MOST = 200  # periods, merchants to choose from are as many as there are
-MOST_BEFORE = 10  # of those that go before one
+MOST = 200  # periods; merchants to choose from are not limited
+MOST_BEFORE = 10  # of the periods that go before one
 LONGEST = 366  # days
 _ENTERING = 0x686F757273  # the advisory lock of whoever enters a period
 
@@ -109,7 +109,7 @@ def _enter(form: CallingPeriodForm) -> CallingPeriod | None:
 
 
 def _end(period_id: UUID | None) -> bool:
-    """Whether there was such a one."""
+    """End the period. Returns whether it existed."""
     with transaction.atomic():
         period = CallingPeriod.objects.select_for_update().filter(id=period_id).first()
         if period:
@@ -119,7 +119,7 @@ def _end(period_id: UUID | None) -> bool:
 
 
 def _note(sign: str, period: CallingPeriod) -> None:
-    """In the security log, as a change of rules: a merchant reads of their own, operators of all."""
+    """Write to the security log, as a change of rules. Merchants read about their own periods, operators about all."""
     target = f"{sign}{period.name} ({period.first_day} – {period.last_day})"
     security_log.note(Action.RULES, target=target, target_id=period.id, account_id=period.account_id)
 
@@ -137,7 +137,7 @@ def _ahead() -> QuerySet[CallingPeriod]:
 
 
 def _before(period: CallingPeriod, others: Iterable[CallingPeriod]) -> list[Before]:
-    """Those of the others that go before the period, as `hours.WINDOWS` has it, on days that are not over."""
+    """The other periods that go before this one, by the rule of `hours.WINDOWS`, on days that are not over."""
     found, today = [], days.today()
     for other in others:
         first, last = max(period.first_day, other.first_day, today), min(period.last_day, other.last_day)
@@ -152,7 +152,7 @@ def _rank(period: CallingPeriod) -> tuple[bool, bool, UUID]:
 
 
 def _tell(request: HttpRequest, period: CallingPeriod) -> None:
-    """Whether the hours of the new period apply, and from when on."""
+    """Tell whether the hours of the new period apply, and from when on."""
     if _before(period, _ahead()):
         messages.warning(request, _("Saved. On some of these days, other hours take precedence: see the list."))
     elif period.first_day > days.today():

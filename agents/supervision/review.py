@@ -1,4 +1,4 @@
-"""Orders that agents could not decide: tried too often, wrong numbers, handed over. A supervisor calls or requeues."""
+"""Orders that agents could not decide: too many attempts, wrong number, handed over. A supervisor calls or requeues."""
 
 from django.contrib import messages
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
@@ -38,9 +38,9 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def waiting() -> QuerySet[Order]:
-    """The longest waiting first, each with `now`, when it was read, and its notes for `_why`."""
+    """Orders in review, the longest waiting first, each with `now`, when it was read, and the notes for `_why`."""
     orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
-    # Who skips a customer leaves their orders waiting for what they waited for.
+    # A skip leaves the customer's orders waiting for what they waited for before, so it explains nothing.
     last = _last_note(Q(outcome=CallNote.Outcome.SKIPPED))
     new = OrderEdit.objects.filter(order=OuterRef("order"), field="customer_phone", at__gt=OuterRef("created_at"))
     is_of_old_number = Q(Exists(new), outcome=CallNote.Outcome.WRONG_NUMBER)
@@ -49,14 +49,16 @@ def waiting() -> QuerySet[Order]:
 
 
 def _last_note(but: Q) -> Subquery:
-    """The last note of an order that is none of these."""
+    """The order's last note, except notes that match `but`."""
     notes = CallNote.objects.filter(order_id=OuterRef("pk")).exclude(but).order_by("-created_at", "-id")
     return Subquery(notes.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1])
 
 
 def _why(order: Order) -> list[dict[str, str]]:
-    """The notes that say why it is here, in their order: the last one; and, when that call was in vain, what kept the
-    order from being called by agents before, which holds still.
+    """The notes that say why the order is in review, in sequence.
+
+    That is the last one; if that call went unanswered, then also the earlier one that had put the order in review and
+    still does.
     """
     last, said = order.last_note, order.said_note
     is_in_vain = last and last["outcome"] in CallNote.SILENT

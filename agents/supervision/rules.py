@@ -29,12 +29,12 @@ from codservice.long_lists import BoundedPaginator
 PER_PAGE = 50
 CLOCKS = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in CallingHours.HOURS}
 MAX_SCRIPT = CallingRules._meta.get_field("script_fr").max_length
-# ISO weekdays as Algeria's calendars show them, from Sunday on. Django counts from Monday, which is 0.
+# ISO weekdays in the order of Algerian calendars, from Sunday on. Django's WEEKDAYS count from Monday, which is 0.
 DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
 
 
 class HoursInOrder(forms.ModelForm):
-    """Calls begin before they end, and a break lies in between."""
+    """Checks that calls begin before they end, and that a break lies in between."""
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
@@ -51,11 +51,11 @@ class HoursInOrder(forms.ModelForm):
         return data
 
     def validate_constraints(self) -> None:
-        """Said by `clean`, field by field; the database holds them still."""
+        """Does nothing: `clean` reports errors by field, and the database still enforces the constraints."""
 
 
 class HoursForm(HoursInOrder, RowSinceShown):
-    """When and how often: what merchants may set too (`agents.calling_page`)."""
+    """When and how often to call: the rules that merchants can set too (`agents.calling_page`)."""
 
     days_off = forms.TypedMultipleChoiceField(
         label=gettext_lazy("Days off"),
@@ -75,7 +75,7 @@ class HoursForm(HoursInOrder, RowSinceShown):
 
     @cached_property
     def changed_data(self) -> list[str]:
-        """The hours are one thing: who changes when they begin means them to end as the page said."""
+        """All hours count as changed if one is: whoever changes the opening means the end as the page showed it."""
         changed, hours = set(super().changed_data), set(CallingHours.HOURS)
         return list(changed | hours if changed & hours else changed)
 
@@ -87,7 +87,7 @@ class HoursForm(HoursInOrder, RowSinceShown):
 
 
 class ScriptForm(RowSinceShown):
-    """What agents say on the phone: merchants write it too (`agents.script_page`)."""
+    """What agents say on the phone, which merchants can write too (`agents.script_page`)."""
 
     script_fr = FreeText(label=gettext_lazy("What agents say, in French"), required=False, max_length=MAX_SCRIPT)
     script_ar = FreeText(label=gettext_lazy("What agents say, in Arabic"), required=False, max_length=MAX_SCRIPT)
@@ -113,7 +113,7 @@ _NOTED_AS = {Action.RULES: HoursForm.Meta.fields, Action.SCRIPT: ScriptForm.Meta
 
 
 def save(form: RowSinceShown, account: Account) -> None:
-    """Write what somebody changed of the merchant's rules or script; the log says which of the two it was."""
+    """Save what the person changed of the merchant's rules or script. The security log says which of the two it was."""
     with transaction.atomic():
         CallingRules.objects.update_or_create(account=account, defaults=form.changes)
         for action, fields in _NOTED_AS.items():

@@ -1,14 +1,14 @@
-"""What happened in the call center, day by day, summed up: the statement that reads it from the rows, and the sums.
+"""Sums of what happened in the call center, by day, and the statement that reads it from the rows.
 
-Each event of an order counts on its day in Algeria: a call, a decision of the call center's people, a parcel's end, the
-time of a promised call. `CallFigure` has the days that are over, which are in `CallDay`, and of the day under way what
-happened until some minutes ago (`CallPart`). Which of them no longer fit, and since when nothing can be written any
-more, are the rules of `orders.day_sums`, and its round sums up these too. Whether a promise was kept is known some time
-after it: so long all of it is left to the rows.
+Each event of an order counts on its day in Algeria: a call, a decision by the call center, the end of a parcel, the
+time of a promised call. `CallFigure` has the days that are over, listed in `CallDay`, and the current day up to some
+minutes ago (`CallPart`). `orders.day_sums` has the rules for when a sum is out of date and up to when the rows are
+final; its round also makes these sums. Whether a promise was kept is known only some time after it, so all events are
+left to the rows that long.
 
-The part of a day is never added to: it is summed up anew, every few minutes and when something of its day has changed.
+The current day's part is never added to. It is summed up anew every few minutes, and when something of its day changes.
 
-Medians cannot be added up, so each sum keeps all waits: minutes, as big-endian integers of four bytes.
+Medians cannot be added up, so each sum keeps all waits, in minutes, as big-endian integers of four bytes.
 """
 
 from collections.abc import Set
@@ -25,13 +25,13 @@ from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
 Outcome = CallNote.Outcome
-REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # the customer spoke
+REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # outcomes in which the customer spoke
 PUNCTUAL = timedelta(minutes=15)  # before and after the promised time
 
 _SUMMING = 0x63616C6C  # the advisory lock of whoever sums up
 _AMOUNT = "coalesce(sum(amount) FILTER (WHERE {}), 0)"
 _WAITS = "coalesce(string_agg(int4send({0}), ''::bytea) FILTER (WHERE {0} IS NOT NULL), ''::bytea)"
-# A figure → how it is counted among events.
+# Figure → how it is counted from the events.
 _COUNTED = {
     "calls": "count(*) FILTER (WHERE kind IN ('called', 'reached'))",
     "promises": "count(*) FILTER (WHERE kind IN ('promised', 'kept'))",
@@ -49,8 +49,8 @@ _COUNTED = {
 COLUMNS = tuple(_COUNTED)
 WAITS = ("first_waits", "decision_waits")
 
-# Within `spans`, each row one event of one order. `person` is who called, decided or promised; of a parcel's end, who
-# had confirmed the order. How many there are cannot be foreseen: see `orders.daily` of LIMIT and OFFSET 0.
+# Within `spans`, one row for each event of an order. `person` called, decided or promised; for the end of a parcel,
+# confirmed the order. The number of rows cannot be estimated: `orders.daily` explains LIMIT and OFFSET 0.
 _EVENTS = """
 -- Calls; whether it is the first about its order.
 SELECT n.created_at AS at, CASE WHEN n.outcome = ANY(%(reached)s) THEN 'reached' ELSE 'called' END AS kind, n.order_id,
@@ -116,7 +116,7 @@ happened AS MATERIALIZED (
     ) AS item GROUP BY 1, 2, 3
 )"""  # noqa: S608  (our own text)
 _REST = "kind, {amount}, first_wait, decision_wait"
-# How an event is divided; by product and name it counts for each product of its order.
+# How events are divided. By product and name, an event counts for each product of its order.
 _FACTS = {
     Dimension.ALL: "SELECT at::date, 'all', '', {rest} FROM happened",
     Dimension.AGENT: "SELECT at::date, 'agent', person::text, {rest} FROM happened WHERE person IS NOT NULL",
@@ -130,7 +130,7 @@ _FACTS = {
 }
 
 
-# What a statement is executed with that has `from_rows` in it.
+# The parameters of a statement that includes `from_rows`.
 VALUES = {
     "calls": CallNote.CALLS,
     "reached": [outcome.value for outcome in REACHED],
@@ -139,7 +139,7 @@ VALUES = {
 
 
 def from_rows(dimensions: Set[str]) -> str:
-    """Steps of a statement: the last, `from_rows`, has day, dimension, key and COLUMNS within its step `spans`."""
+    """Steps of a statement that needs a step `spans`. The last, `from_rows`, has day, dimension, key and COLUMNS."""
     rest, line = _REST.format(amount="total_amount"), _REST.format(amount="amount")
     facts = " UNION ALL ".join(text.format(rest=rest, line=line) for name, text in _FACTS.items() if name in dimensions)
     counted = ", ".join(f"{expression} AS {name}" for name, expression in _COUNTED.items())
@@ -150,7 +150,7 @@ from_rows AS (SELECT day, dimension, key, {counted} FROM facts GROUP BY day, dim
 """  # noqa: S608  (our own text)
 
 
-# The latest first: they are looked at most. A day without anything is one of them too.
+# Latest days first, as they are looked at most. Days without any event are included.
 _MISSING = """
 SELECT day::date FROM generate_series((
     SELECT (min(first.at) AT TIME ZONE 'Africa/Algiers')::date FROM accounts_account a CROSS JOIN LATERAL (
@@ -159,7 +159,7 @@ SELECT day::date FROM generate_series((
 ), %(today)s - 1, interval '1 day') AS day
 EXCEPT SELECT day FROM agents_callday ORDER BY day DESC LIMIT %(most)s
 """
-# A part that reaches almost as far stays.
+# A part that reaches nearly as far is kept.
 _END_PART = "DELETE FROM agents_callpart WHERE day <> %s OR until NOT BETWEEN %s AND %s"
 _BEGIN_PART = "INSERT INTO agents_callpart (day, until) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _SUM_UP = f"""
@@ -171,24 +171,23 @@ INSERT INTO agents_callfigure (day, dimension, key, {", ".join(COLUMNS)}) SELECT
 
 
 def sum_up() -> bool:
-    """Sum up some days that are over and are not yet, some that have changed, and the day under way so far; whether
-    more is left.
+    """Sum up some days that are over, some that have changed, and the current day so far. Returns whether more is left.
 
-    One transaction. One at a time: nothing is done, and nothing left, while another is at it.
+    Runs in one transaction, one at a time. While another is running, it does nothing and returns False.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SUMMING])
         if not cursor.fetchone()[0]:
             return False
         day_sums.take_time(cursor)
-        # Each by a statement of its own: what it sees is no older than what the one before has found out.
+        # Separate statements: each sees data no older than what the one before found out.
         until = day_sums.complete_until(cursor) - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()
         changed, is_more_changed = day_sums.take_changed(cursor, None)
-        # A day that is not over is one of a clock that was ahead.
+        # Days that are not over were summed up while the clock was ahead.
         cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [list(changed), today])
         again = [day for (day,) in cursor.fetchall()]
-        if changed or again:  # and with them the part goes
+        if changed or again:  # a trigger then removes the part as well
             cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [again])
         cursor.execute(_MISSING, {"today": today, "most": STEP + len(again)})
         ends = {day: days.end_of(day) for (day,) in cursor.fetchall()}

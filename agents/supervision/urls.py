@@ -1,4 +1,4 @@
-"""Where the supervisors' pages are."""
+"""The addresses of the supervisors' pages."""
 
 from django.contrib.admin import AdminSite
 from django.urls import URLPattern, path

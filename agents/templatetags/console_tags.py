@@ -1,4 +1,4 @@
-"""What the console shows on every page, and how its counts, times and lists are shown: `{% load console_tags %}`."""
+"""Navigation of the console, and filters for its counts, times and lists: `{% load console_tags %}`."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -32,12 +32,12 @@ ROOMS = [
     ("rules", _("Rules"), SUPERVISE),
     ("accounts_account_changelist", _("Administration"), ADMINISTER),
 ]
-# The operators' lists, in the order of their tabs.
+# The operators' lists, in the order of the tabs.
 ADMINISTERED = [
     "accounts_account", "accounts_apikey", "webhooks_webhook", "webhooks_delivery", "webhooks_attempt",
     "webhooks_event", "accounts_user", "auth_group", "accounts_securityentry",
 ]  # fmt: skip
-# What the permissions that we ask for let people do.
+# What our permissions allow, in words.
 PERMISSIONS = {
     "view_order": _("look at orders"),
     "work_order": _("call customers and decide orders"),
@@ -47,7 +47,7 @@ PERMISSIONS = {
 
 @register.simple_tag(takes_context=True)
 def guide(context: dict[str, Any]) -> str:
-    """Where the documentation begins for who works here."""
+    """The address of the guide for the user's role."""
     user = context["user"]
     return library.address(
         "operators" if user.has_perm(ADMINISTER) else "supervisors" if user.has_perm(SUPERVISE) else "agents"
@@ -61,7 +61,7 @@ def choices_of(list_filter: SimpleListFilter, changelist: ChangeList) -> list[di
 
 @register.filter
 def get(names: dict[Any, Any], key: Any) -> Any:
-    """`names[key]`, or nothing."""
+    """`names[key]`, or an empty string."""
     return names.get(key, "")
 
 
@@ -76,20 +76,20 @@ def duration(time: timedelta) -> str:
 
 @register.filter
 def up_to(count: int, most: int) -> str:
-    """`12`, or `999+` of what was counted to `most`, 1000, and no further."""
+    """`12`, or `999+` for a count that stopped at `most`, 1000."""
     return f"{most - 1}+" if count >= most else str(count)
 
 
 @register.filter
 def near(at: datetime) -> str:
-    """`14:05` of today, `21 Nov, 14:05` of another day, by the page's clock."""
+    """`14:05` if today, otherwise `21 Nov, 14:05`, in the page's time zone."""
     here = timezone.localtime(at)
     return formats.date_format(here, "H:i" if here.date() == timezone.localdate() else gettext("j N, H:i"))
 
 
 @register.simple_tag(takes_context=True)
 def rooms(context: dict[str, Any]) -> list[dict[str, Any]]:
-    """The console's parts that the person may enter, for its navigation; `is_current` is where they are."""
+    """The parts of the console that the user may enter, for the navigation. `is_current` marks the open one."""
     request = context["request"]
     entries = [
         (reverse(f"admin:{name}"), label) for name, label, permission in ROOMS if request.user.has_perm(permission)

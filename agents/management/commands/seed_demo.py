@@ -24,7 +24,7 @@ from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
 BATCH = 200
-# How often an order ends where it ends, as call centers tell it: most wait or are confirmed, a fifth is canceled.
+# How many orders of a hundred end where, as call centers tell it: most wait or are confirmed, a fifth are canceled.
 FATES = {
     "new": 22,
     "silent": 12,
@@ -40,7 +40,7 @@ SILENT = [Outcome.NO_ANSWER, Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_O
 REVIEWED = [Outcome.WRONG_NUMBER, Outcome.HANDED_OVER]
 REASONS = [reason for reason in CancelReason if reason != CancelReason.OTHER]
 PEOPLE = {"samira": "Agents", "farid": "Agents", "nadia": "Supervisors"}
-# Whoever tries the service at night or on a Friday sees a call as well.
+# Open around the clock, so that whoever tries the service at night or on a Friday sees a call too.
 RULES = {
     "opens_at": time(0),
     "closes_at": time(23, 59),
@@ -71,7 +71,7 @@ Customers who also have orders of another merchant are not called: their demo or
         except IntegrityError:
             if not Account.objects.filter(holder__email=f"demo{seed}@example.dz").exists():
                 raise
-            self.make(seed=seed, **options)  # another run at the same moment was faster: says so
+            self.make(seed=seed, **options)  # another run was faster; this says that the data exists
 
     def make(self, *, orders: int, seed: int, **options: Any) -> None:
         email = f"demo{seed}@example.dz"
@@ -112,7 +112,7 @@ Customers who also have orders of another merchant are not called: their demo or
                 self.stdout.write(f"{people}; the password of each is {password} (shown only now)")
 
     def make_people(self, email: str, seed: int, password: str) -> tuple[Account, list[User]]:
-        """They sign in wherever the service can be reached, so their password is nobody's to guess."""
+        """Create the account, its catalog and its people. The password is random: they can sign in from anywhere."""
         holder = User.objects.create_user(email, email, password, first_name="Yasmine", last_name="Demo")
         account = Account.objects.create(name=f"Boutique Demo {seed}", holder=holder)
         products = [
@@ -130,7 +130,7 @@ Customers who also have orders of another merchant are not called: their demo or
         return account, agents
 
     def pair(self, bodies: list[dict[str, Any]]) -> set[str]:
-        """Let some customers order twice, and some the same once more; the `external_id` of those, who all wait."""
+        """Let some customers order twice, some of them the same. Returns these orders' `external_id`s; all wait."""
         paired = set()
         for number in range(7, len(bodies), 10):
             first, second = bodies[number - 1], bodies[number]
@@ -140,7 +140,7 @@ Customers who also have orders of another merchant are not called: their demo or
         return paired
 
     def play(self, order: Order, chance: Random, agents: list[User]) -> None:
-        """What happens to an order after its import."""
+        """Give one order its history after the import."""
         fate = chance.choices(list(FATES), weights=list(FATES.values()))[0]
         agent, supervisor = chance.choice(agents[:2]), Actor.of_staff(agents[2])
         if fate == "new":
@@ -164,7 +164,7 @@ Customers who also have orders of another merchant are not called: their demo or
             self.decide(order, fate, agent, supervisor, chance)
 
     def call(self, order: Order, outcome: CallNote.Outcome, agent: User, chance: Random) -> None:
-        """A call that decides nothing."""
+        """Note a call that decides nothing."""
         claim_id = claims.take(order.id, agent=agent)
         later = timezone.now() + timedelta(minutes=chance.randrange(30, 900))
         callback_at = later if outcome == Outcome.CALLBACK else None
