@@ -1,1 +1,1 @@
-"""Who there is: users, merchants' accounts and their API keys."""
+"""Users, merchants' accounts and their API keys."""

@@ -1,4 +1,4 @@
-"""`--account` of management commands."""
+"""The `--account` argument of management commands."""
 
 from argparse import ArgumentParser
 
@@ -15,7 +15,7 @@ def add_account_argument(parser: ArgumentParser, *, required: bool = True) -> No
 
 
 def find_account(email: str) -> Account:
-    """The account of the holder with this address; CommandError when there is none."""
+    """The account whose holder has this address. Raises CommandError when there is none."""
     account = Account.objects.select_related("holder").filter(holder__email__iexact=email).first()
     if account is None:
         raise CommandError(f"No account's holder has the address {email}. Create an account with create_account.")
@@ -23,7 +23,7 @@ def find_account(email: str) -> Account:
 
 
 def find_open_account(email: str) -> Account:
-    """As `find_account`; CommandError too when the account is closed, which takes nothing in by API or pages either."""
+    """Like `find_account`, but also raises CommandError for a closed account, which takes in nothing by any way."""
     account = find_account(email)
     if account.is_closed:
         raise CommandError(f"The account of {email}, or its holder, is deactivated: activate it first, in the console.")

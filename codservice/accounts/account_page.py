@@ -1,4 +1,4 @@
-"""What the account's pages share: whom they are for, and how they ask before a change that cannot be undone."""
+"""What the account's pages share: who may use them, and how they ask before a change that cannot be undone."""
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
@@ -23,18 +23,18 @@ from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.days import ALGIERS
 
-MODE = "mode"  # what the session has of it, and a form's field: of which mode the page was that it stands on
+MODE = "mode"  # the session's key for the mode, and the form field with the mode of the page it is on
 View = Callable[Concatenate[HttpRequest, Account, ...], HttpResponse]
 Page = Callable[..., HttpResponse]
 
 
 class Gone(NamedTuple):
-    """What is said of a thing that is gone, to a person who asks for it by an old page or by a second press."""
+    """What to say about a thing that is gone, when an old page or a second press asks for it."""
 
     said: str | Promise  # a heading: one sentence
-    leads_to: str  # the name of a page that has what is there now
+    leads_to: str  # the name of the page that shows what exists now
     link: str | Promise
-    is_of_mode: bool = True  # it may be there in the other mode, live or test
+    is_of_mode: bool = True  # whether it may exist in the other mode, live or test
     why: str | Promise = ""
 
 
@@ -52,13 +52,15 @@ def account_page(
     takes_out: bool = False,
     gone: Gone | None = None,
 ) -> Any:
-    """A page of an account: the view gets the account that the signed-in person works for, and must show nothing else.
+    """A page of an account. The view gets the account that the signed-in person works for, and must show nothing else.
 
-    To look at the page takes the right `look`; any other method takes `change` too. Other people get 403, and strangers
-    are sent to the login. A page whose `change` is READ is about the person alone, and changes nothing of the account.
-    Its clock is Algeria's. In test mode the view gets the account's twin. People of a closed account may look, but
-    change nothing; a page that only `takes_out` data works for them too. What is not found, or is deleted by somebody
-    else while it is being changed, is answered with 404, in the words of `gone`. No browser or proxy keeps an answer.
+    Viewing the page takes the right `look`, and any other method `change` as well. Other people get 403, and strangers
+    are sent to the login. `change=READ` is for pages about the person alone, which change nothing of the account. Times
+    are Algeria's. In test mode the view gets the account's twin.
+
+    People of a closed account may look but change nothing; a page that `takes_out` data still works for them. An object
+    that is not found, or that somebody else deletes during the change, gives 404 with the words of `gone`. No browser
+    or proxy stores the answers.
     """
     if view is None:
         return partial(account_page, look=look, change=change, takes_out=takes_out, gone=gone)
@@ -96,13 +98,14 @@ def account_page(
 
 
 def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse:
-    """A redirect to the login, which leads back to this address when there is a page to be seen at it.
+    """Redirect to the login, which leads back to this address if there is a page to show at it.
 
-    Where there is none, as at an address that only takes a form, the login leads to the path `home`. Who sent a form is
-    told that nothing was saved.
+    If there is none, as at an address that only takes a form, it leads to the path `home`. Whoever sent a form is told
+    that nothing was saved.
     """
     is_look = request.method in ("GET", "HEAD")
-    # A script sees for itself. It asks for anything; a form asks for a page, by https and by http.
+    # Scripts handle the redirect themselves. They accept anything, while a form accepts a page, over https and http
+    # alike.
     is_scripts = "text/html" not in request.headers.get("Accept", "text/html")
     if not is_look and not is_scripts:
         messages.warning(request, _("You had been signed out, so nothing was saved. Sign in and try again."))
@@ -111,29 +114,30 @@ def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse
 
 
 def _sent_from(request: HttpRequest) -> str:
-    """The path of the page that a browser names as its sender; empty where it names none."""
+    """The path of the page that the browser names as referrer, or an empty string."""
     try:
         return urlsplit(request.META.get("HTTP_REFERER", "")).path
-    except ValueError:  # no address that can be taken apart
+    except ValueError:  # not a valid address
         return ""
 
 
 def seat(request: HttpRequest) -> dict[str, Any]:
-    """A context processor: `seat`, what the person who looks may do for a merchant. It is looked up when a template
-    asks for it. Staff have one on an account's pages alone."""
+    """A context processor: `seat`, the viewer's place at a merchant's account, looked up only when a template uses it.
+
+    Staff have one only on the pages of an account."""
     if hasattr(request, "seat"):
         return {"seat": request.seat}
     return {"seat": SimpleLazyObject(lambda: None if request.user.is_staff else team.seat_of(request.user))}
 
 
 def shown(request: HttpRequest, live: Account) -> Account:
-    """What of this account the pages show in this session: itself or, in test mode, its twin."""
+    """The account that this session's pages show: this one or, in test mode, its twin."""
     is_test = request.session.get(MODE) == TEST and hasattr(live, "twin")
     return live.twin if is_test else live
 
 
 def switch(request: HttpRequest, account: Account) -> None:
-    """From now on, in this session, the pages show this account: the person's own, or its twin."""
+    """Make the pages of this session show this account: the person's own, or its twin."""
     request.session[MODE] = account.mode
     request.account = account  # type: ignore[attr-defined]
 
@@ -141,7 +145,7 @@ def switch(request: HttpRequest, account: Account) -> None:
 @account_page(change=Right.READ)
 @require_POST
 def change_mode(request: HttpRequest, account: Account) -> HttpResponse:
-    """Switches test mode on or off. Without a twin yet the quick start says how to get one."""
+    """Turn test mode on or off. Without a twin, redirect to the quick start, which says how to get one."""
     live = account.live or account
     if request.POST.get("to") != TEST:
         switch(request, live)
@@ -155,9 +159,9 @@ def change_mode(request: HttpRequest, account: Account) -> HttpResponse:
 def confirmation(
     request: HttpRequest, *, title: str, text: str, button: str, back: str, fields: Mapping[str, str] | None = None
 ) -> HttpResponse:
-    """Asks before a change: the answer to a GET at the address whose POST makes it. Works without JavaScript.
+    """Ask before a change. This answers the GET of the address whose POST makes the change, and needs no JavaScript.
 
-    `back` is where “Keep it as it is” leads; `fields` are sent along.
+    `back` is where “Keep it as it is” leads; `fields` are sent along with the POST.
     """
     context = {"title": title, "text": text, "button": button, "back": back, "fields": [*(fields or {}).items()]}
     return render(request, "accounts/confirmation.html", context)

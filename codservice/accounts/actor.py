@@ -1,4 +1,4 @@
-"""Who makes a change: written beside each change, and asked for when the rules differ by role."""
+"""Who makes a change. It is recorded with each change, and decides where rules differ by role."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from codservice.accounts.models import User
 
 
 class Role(StrEnum):
-    MERCHANT = "merchant"  # by a key, or as a person who works for the merchant
+    MERCHANT = "merchant"  # through an API key, or a person who works for the merchant
     AGENT = "agent"
     SUPERVISOR = "supervisor"
     COMMAND = "command"
 
 
 class Actor(NamedTuple):
-    """`name` is what people read in a history; it stays when the key or the user is gone."""
+    """`name` is what histories show; it outlives the key or user."""
 
     role: Role
     name: str
@@ -28,12 +28,12 @@ class Actor(NamedTuple):
 
     @classmethod
     def of_merchant(cls, person: User) -> "Actor":
-        """A person who works for a merchant: on the account's pages they may do to orders what its keys may."""
+        """A person who works for a merchant; on the account's pages they may do what the account's keys may."""
         return cls(Role.MERCHANT, person.display_name, person.id)
 
     @classmethod
     def of_staff(cls, person: User) -> "Actor":
-        """A supervisor is who may see all orders, as superusers may."""
+        """A member of staff. Those who may supervise orders, superusers included, are supervisors."""
         if not person.is_staff:
             raise ValueError(f"{person} does not work here, and may do no agent's moves")
         role = Role.SUPERVISOR if person.has_perm("orders.supervise_order") else Role.AGENT

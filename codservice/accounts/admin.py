@@ -1,5 +1,6 @@
-"""What operators see and do of merchants, keys, people, roles and the security log. No page shows a secret, nor its
-hash. What has rules is done by who holds them: `merchants`, `ApiKey`, `User`."""
+"""The operators' pages about merchants, keys, people, roles and the security log. None shows a secret or its hash.
+
+Changes that have rules are made by `merchants`, `ApiKey` and `User`."""
 
 import re
 from typing import Any
@@ -30,9 +31,9 @@ from codservice.accounts.operator_lists import Choice, MerchantFilter, Operators
 from codservice.accounts.security_log import Action, Outcome
 from codservice.bidi import unturned
 
-MOST_ON_PAGE = 50  # keys and people of a merchant, people of a role: what a page shows of them
-NEWEST = 10  # entries of the log on a page
-WHOSE_KEY = ("account__holder", "account__live__holder")  # who have to be active for it to work
+MOST_ON_PAGE = 50  # of a merchant's keys and people, or a role's people, on a page
+NEWEST = 10  # log entries on a merchant's page
+WHOSE_KEY = ("account__holder", "account__live__holder")  # must be active for the key to work
 _BETWEEN_WORDS = re.compile(r"[\s./@:_&?=<>+\-'\"\\|!()*,;…→]+")
 
 
@@ -48,7 +49,7 @@ class StateFilter(Choice):
 
 @admin.register(Account)
 class AccountAdmin(ReadOnly):
-    """Merchants, whom `merchants` makes and changes. Their twins for tests are the holders' own affair."""
+    """Merchants. They are made and changed by `merchants`; their test twins are their holders' business."""
 
     change_list_template = "operators/merchants.html"
     change_form_template = "operators/merchant.html"
@@ -132,7 +133,7 @@ class KeyStateFilter(Choice):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(ReadOnly):
-    """Keys to look at and to revoke. Only their account's holder makes them."""
+    """Keys, to look at and revoke. Only the account's holder makes them."""
 
     change_list_template = "operators/keys.html"
     change_form_template = "operators/key.html"
@@ -148,7 +149,7 @@ class ApiKeyAdmin(ReadOnly):
 
     @admin.action(description=gettext_lazy("Revoke the chosen keys"), permissions=["view"])
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> HttpResponse | None:
-        """Asks first: a list sends its choice by Enter too, and no key comes back."""
+        """Ask first, because Enter submits a list's choice too, and revoking cannot be undone."""
         chosen = list(keys.filter(revoked_at=None))
         if not chosen:
             messages.warning(request, _("The chosen keys have already been revoked."))
@@ -193,7 +194,7 @@ class RoleFilter(Choice):
 
 @admin.register(User)
 class PersonAdmin(OperatorsList, UserAdmin):
-    """People are deactivated, never deleted: their names stay in the orders' histories."""
+    """People are deactivated, never deleted, because their names stay in the histories of orders."""
 
     change_list_template = "operators/people.html"
     add_form_template = "operators/person_new.html"
@@ -220,7 +221,7 @@ class PersonAdmin(OperatorsList, UserAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
-        """Sets somebody else's password. For their own, on another page, people give the old one too."""
+        """Set another person's password. Operators change their own on a page that asks for the old one."""
         if id == str(request.user.pk) and self.has_change_permission(request):
             return redirect("admin:password_change")
         return super().user_change_password(request, id, form_url)
@@ -232,8 +233,8 @@ class PersonAdmin(OperatorsList, UserAdmin):
             return
         is_turned = "is_active" in form.changed_data
         if is_turned and not obj.is_active:
-            obj.deactivate()  # hashes slowly: before the row is written, and so locked
-        # Nothing else: the person may have chosen another password since we read them, or have left.
+            obj.deactivate()  # slow hashing, so done before the row is written and thereby locked
+        # Nothing else, since the person may have changed their password, or left, after we read them.
         obj.save(update_fields={field.name for field in obj._meta.concrete_fields} & {*form.changed_data})
         if is_turned and obj.is_active:
             security_log.note_person(Action.REACTIVATED, obj)
@@ -241,13 +242,13 @@ class PersonAdmin(OperatorsList, UserAdmin):
             if name in form.changed_data:
                 said = f"{form.kept[name] or '–'} → {getattr(obj, name) or '–'}"
                 security_log.note_person(Action.PERSON, obj, target=f"{obj.username}: {said}")
-        for name in ("is_staff", "is_superuser"):  # changes of groups are heard of wherever they are made
+        for name in ("is_staff", "is_superuser"):  # changes of groups are noted by a signal
             if name in form.changed_data:
                 sign = "+" if getattr(obj, name) else "-"
                 security_log.note(Action.ROLE, target=f"{obj.username}: {sign}{name}", target_id=obj.pk)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """The roles, when the operator has changed them: they may be others by now than the page had."""
+        """Save the roles only if the operator changed them, since they may have changed after the page was read."""
         if not change or "groups" in form.changed_data:
             super().save_related(request, form, formsets, change)
 
@@ -260,7 +261,7 @@ admin.site.unregister(Group)
 
 @admin.register(Group)
 class RoleAdmin(ReadOnly):
-    """Roles are made by migrations, and what each may do is part of the code: here they are looked at."""
+    """Roles, to look at: migrations create them, and the code says what each may do."""
 
     change_list_template = "operators/roles.html"
     change_form_template = "operators/role.html"
@@ -293,12 +294,12 @@ class OutcomeFilter(Choice):
 
 @admin.register(SecurityEntry)
 class SecurityEntryAdmin(ReadOnly):
-    """The security log, for operators to read; nobody changes it."""
+    """The security log, which operators read and nobody changes."""
 
     change_list_template = "operators/log.html"
     change_form_template = "operators/log_entry.html"
     list_filter = (ActionFilter, OutcomeFilter, UntilDay, MerchantFilter)
-    search_fields = ("actor",)  # there is a search box; `get_search_results` says what it finds
+    search_fields = ("actor",)  # shows the search box; `get_search_results` says what is searched
     search_help_text = gettext_lazy("Names, e-mail addresses, keys, IP addresses: the beginnings of words.")
     ordering = ("-created_at", "-id")
 

@@ -15,8 +15,8 @@ from rest_framework.request import Request
 
 from codservice.accounts.key_form import LIVE, TEST, digest_of, key_in
 
-# A key that was found is believed for so long: under load one look-up a second and process instead of one a
-# request, and a revoked key is refused everywhere within a second.
+# How long a key that was found is trusted. Under load this makes one look-up a second and process, not one a request,
+# and still refuses a revoked key everywhere within a second.
 BELIEVED_FOR = 1.0  # seconds
 _MAX_BELIEVED = 10_000
 
@@ -29,14 +29,14 @@ class Key(NamedTuple):
     prefix: str
     account_id: UUID
     account_name: str
-    mode: str  # LIVE, or TEST: then the account is a twin
+    mode: str  # LIVE or TEST, whose account is a twin
     scopes: frozenset[str]
     rate_limit: int  # requests per minute
     expires_at: datetime | None
     digest: bytes
 
 
-# digest → (key, believed until). Replaced entry by entry; a lost update costs one look-up.
+# digest → (key, trusted until). Entries are replaced one by one; a lost update costs one look-up.
 _believed: dict[bytes, tuple[Key, float]] = {}
 
 _FIND = """
@@ -51,7 +51,7 @@ JOIN accounts_user holder ON holder.id = live.holder_id
 WHERE k.digest = %s AND k.revoked_at IS NULL AND a.is_active AND live.is_active AND holder.is_active
   AND (k.expires_at IS NULL OR k.expires_at > now())
 """
-# At most once a minute, however many processes see the key at once.
+# At most once a minute, however many processes see the key at the same time.
 _NOTE = """
 UPDATE accounts_apikey SET last_used_at = now()
 WHERE id = %s AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
@@ -59,8 +59,8 @@ WHERE id = %s AND (last_used_at IS NULL OR last_used_at < now() - interval '1 mi
 
 
 def find_key(header: str) -> Key | None:
-    """The valid key in an `Authorization` header, or None: malformed, unknown, revoked, expired, account closed,
-    its holder deactivated."""
+    """The valid key in an `Authorization` header, or None: malformed, unknown, revoked, expired, or of a closed account
+    or a deactivated holder."""
     text = key_in(header)
     if not text:
         return None
@@ -80,12 +80,12 @@ def find_key(header: str) -> Key | None:
 
 
 def is_known(text: str) -> bool:
-    """Whether this process has found this key before and not refused it since; says nothing of now."""
+    """Whether this process found the key before and has not refused it since. It may be revoked by now."""
     return digest_of(text) in _believed
 
 
 def _look_up(digest: bytes) -> tuple[Key, float] | None:
-    """The key, and in how many seconds it expires by the database's clock."""
+    """The key, and the seconds until it expires by the database's clock."""
     with connection.cursor() as cursor:
         cursor.execute(_FIND, [digest])
         row = cursor.fetchone()
@@ -112,7 +112,7 @@ def _look_up(digest: bytes) -> tuple[Key, float] | None:
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """DRF's way to the key that `codservice.middleware.ApiGate` has found: `request.auth`."""
+    """Gives DRF the key that `codservice.middleware.ApiGate` found, as `request.auth`."""
 
     def authenticate(self, request: Request) -> tuple[None, Key] | None:
         key = getattr(request._request, "api_key", None)

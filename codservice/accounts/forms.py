@@ -22,20 +22,20 @@ from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import have_mailed, send_password_link
 from codservice.form_fields import Form, MailField, Words
 
-# Tries to sign in: of one person from one address since they last signed in; of one person from anywhere in browsers in
-# which they never did; and of anybody from one address, be it a call center's where a shift begins. The last is counted
-# before anything is looked up or hashed.
+# Limits on attempts to sign in: as one person from one address since their last sign-in; as one person from anywhere,
+# in browsers where they never signed in; and as anybody from one address, which may be a call center at the start of a
+# shift. The last is counted before any look-up or hashing.
 LOGIN_RATE = "10/5m"
 NAME_RATE = "20/5m"
 ADDRESS_RATE = "30/m"
-# Links for a new password that an address may ask for, and that are mailed to one person.
+# Password links that one address may ask for, and that are mailed to one person.
 LINK_RATE = "10/h"
 MOST_LINKS = 3
 MAIL_RATE = f"{MOST_LINKS}/h"
 CODE_WIDGET = forms.TextInput(
     attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "dir": "ltr", "maxlength": 10}
 )
-SCOPE_WORDS = {  # as docs/authentication.md has them
+SCOPE_WORDS = {  # as in docs/authentication.md
     "orders:read": _("list and read orders, read shipping fees"),
     "orders:write": _("import, change and cancel orders, set shipping fees"),
     "inventory:read": _("read the stock of all products"),
@@ -49,7 +49,7 @@ SCOPE_WORDS = {  # as docs/authentication.md has them
 
 
 class TooManyTries(ValidationError):
-    """`wait` is the seconds until the next try."""
+    """`wait` is the number of seconds until the next attempt."""
 
     def __init__(self, wait: int) -> None:
         self.wait = wait
@@ -63,7 +63,7 @@ class TooManyTries(ValidationError):
 
 
 class CountedTries:
-    """A form that takes only so many tries. `wait` is the number of seconds until the next try; 0: no wait."""
+    """A form with a limit on attempts. `wait` is the number of seconds until the next one, or 0."""
 
     request: HttpRequest
     wait = 0
@@ -75,7 +75,7 @@ class CountedTries:
 
 
 class OwnPassword(CountedTries):
-    """Asks the person who is signed in for their password. It can be guessed at no faster than at the login."""
+    """Asks signed-in people for their password. Guesses are limited as at the login."""
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         self.request = request
@@ -86,7 +86,7 @@ class OwnPassword(CountedTries):
 
 
 class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
-    """Username or e-mail address, and password; and a one-time code, from people who have turned codes on."""
+    """Username or e-mail address and password, plus a one-time code from people who have turned codes on."""
 
     code = forms.CharField(
         label=_("One-time code"),
@@ -95,7 +95,7 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         max_length=10,
         widget=CODE_WIDGET,
     )
-    is_of_staff = False  # the console's: no other door lets in who works there and has turned codes on
+    is_of_staff = False  # True at the console, the only door for staff who have turned codes on
     error_messages = {
         "invalid_login": _("The username or the password is wrong. Check upper and lower case."),
         "inactive": _("The username or the password is wrong. Check upper and lower case."),
@@ -107,9 +107,9 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         self.fields["username"].widget.attrs |= {"autocomplete": "username", "dir": "ltr"}
 
     def add_error(self, field: str | None, error: Any) -> None:
-        """What is wrong with the whole is said of the field in which the page begins; both pages call it `refused`.
+        """Focus the field that an error of the whole form is about; both pages give the error the id `refused`.
 
-        Where the code alone is wrong the username stands there already, and the password is to be typed once more.
+        That is the username or, when only the code is wrong, the password, which must be typed again.
         """
         super().add_error(field, error)
         if field is None:
@@ -122,11 +122,11 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         typed = self.cleaned_data.get("username")
         if typed is None or not self.cleaned_data.get("password"):
             return self.cleaned_data
-        # Each try is counted before the password is looked at: a hundred at the same moment are not more than ten.
+        # Each attempt is counted before the password is checked, so a hundred at once are still no more than ten.
         network = ratelimit.client_network(self.request)
         self.count("login-address", network, ADDRESS_RATE)
         username, last_login = _find(typed)
-        # A success begins a new count, because it changes the last login.
+        # A successful sign-in starts a new count, because it changes the last login.
         tries_of = f"{username.casefold()} {last_login}"
         self.count("login", f"{tries_of} {network}", LOGIN_RATE)
         if not known_browsers.knows(self.request, username):
@@ -135,12 +135,12 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         try:
             return super().clean()
         except ValidationError:
-            if self.user_cache is not None:  # of a wrong password Django tells the log itself
+            if self.user_cache is not None:  # Django itself reports a wrong password
                 security_log.note_refused_login(username)
             raise
 
     def confirm_login_allowed(self, user: User) -> None:
-        """The password is right. So is the code, or none is asked for."""
+        """Called when the password is right: check the code, if the person has turned codes on."""
         super().confirm_login_allowed(user)
         if not one_time_codes.are_on(user):
             return
@@ -152,7 +152,7 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
 
 
 def _find(typed: str) -> tuple[str, datetime | None]:
-    """Username and last login of the person with this username or e-mail address, by one look-up, known or not."""
+    """The username and last login of the person with this username or e-mail address. One query, known or not."""
     address = Q(address=typed.lower()) & ~Q(email="")
     people = User.objects.alias(address=Lower("email")).filter(Q(username=typed) | address)
     found = dict(people.values_list("username", "last_login"))
@@ -161,18 +161,18 @@ def _find(typed: str) -> tuple[str, datetime | None]:
 
 
 class ChosenPassword(Form, auth_forms.SetPasswordForm):
-    """A password that a person chooses for themselves. What is wrong with it stands where they chose it."""
+    """A password that people choose for themselves. Errors are shown at the field in which they chose it."""
 
     def validate_password_for_user(self, user: User, *_confirmation: str) -> None:
         super().validate_password_for_user(user, "new_password1")
 
 
 class NewPasswordForm(ChosenPassword):
-    """They do not have to change it at the next login."""
+    """A chosen password, which need not be changed at the next login."""
 
     def save(self, commit: bool = True) -> User:
-        """Write nothing but the password: Django's would write all it has read of the person. Raises AccountChanged."""
-        hashed = make_password(self.cleaned_data["new_password1"])  # slow, on purpose: before anything is locked
+        """Write only the password, where Django would write everything it has read. Raises AccountChanged."""
+        hashed = make_password(self.cleaned_data["new_password1"])  # deliberately slow, so before anything is locked
         with transaction.atomic():
             self.user.replace_password(hashed, has_one_time_password=False)
             security_log.note_person(Action.PASSWORD, self.user, person=self.user)
@@ -195,7 +195,7 @@ class PasswordChangeForm(OwnPassword, auth_forms.PasswordChangeForm, NewPassword
 
 
 class PasswordForgottenForm(Form):
-    """Asks whom to mail a link for a new password; nothing here looks whether there is such a person."""
+    """Asks for the address to mail a password link to. Nothing here checks whether it is known."""
 
     email = MailField(
         label=_("E-mail"),
@@ -204,17 +204,17 @@ class PasswordForgottenForm(Form):
     )
 
     def send_link(self, request: HttpRequest) -> None:
-        """Have the worker mail it. Raises TooManyTries, or kombu's OperationalError when the broker is away."""
+        """Have a worker mail the link. Raises TooManyTries, or kombu's OperationalError when the broker is away."""
         if wait := ratelimit.limited_for(request, "password-link", ratelimit.client_network(request), LINK_RATE):
             raise TooManyTries(wait)
         email = self.cleaned_data["email"]
         if ratelimit.limited_for(request, "password-mail", email.casefold(), MAIL_RATE):
-            return  # they have mails enough; to say so would tell that somebody asked before
+            return  # enough mails were sent; an error would tell that somebody had asked before
         have_mailed(send_password_link, [email], {"host": request.get_host(), "language": get_language()})
 
 
 class ApiKeyForm(Form):
-    """A key to make: its name, what it may do, in which mode it works, and the last day on which it does."""
+    """A new key: its name and scopes, the mode in which it works, and its last day."""
 
     name = Words(
         label=_("Name"),
@@ -254,7 +254,7 @@ class ApiKeyForm(Form):
 
     @property
     def is_test(self) -> bool:
-        """Whether it is to be a test key: as was chosen, or else as the form was made."""
+        """Whether to make a test key: as chosen, or by default as the form was made."""
         return (self.cleaned_data["works"] or self.get_initial_for_field(self.fields["works"], "works")) == TEST
 
     @property

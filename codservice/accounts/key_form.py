@@ -1,4 +1,4 @@
-"""The form of a key (docs/authentication.md): `cod_live_` or `cod_test_`, 43 base62 characters (256 bits), and a
+"""The format of a key (docs/authentication.md): `cod_live_` or `cod_test_`, 43 base62 characters (256 bits) and a
 checksum of 6.
 """
 
@@ -20,7 +20,7 @@ def make_key(mode: str = LIVE) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Whether `text` has a key's form and a right checksum. Says nothing of whether the key exists."""
+    """Whether `text` has a key's format and a valid checksum. The key need not exist."""
     body, checksum = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
     return (
         len(text) == _PREFIX_LENGTH + _SECRET_LENGTH + _CHECKSUM_LENGTH
@@ -32,9 +32,9 @@ def is_key(text: str) -> bool:
 
 
 def key_in(header: str) -> str:
-    """The text that has the form of a key in an `Authorization` header; empty when there is none.
+    """The text with a key's format in an `Authorization` header, or an empty string.
 
-    One blank or several stand before it (RFC 7235).
+    One or more blanks may precede it (RFC 7235).
     """
     scheme, _, text = header.partition(" ")
     text = text.lstrip(" ")
@@ -42,18 +42,17 @@ def key_in(header: str) -> str:
 
 
 def shows_test_key(header: str) -> bool:
-    """Whether what has the form of a key in an `Authorization` header is a test key, of which every answer tells."""
+    """Whether the header has text in a test key's format. Every answer to such a request says that it is test mode."""
     return key_in(header).startswith(_PREFIXES[TEST])
 
 
 def digest_of(key: str) -> bytes:
-    """What is stored of a key, or of a link that is mailed. Both have 256 random bits: one round of SHA-256 cannot be
-    turned back."""
+    """What is stored of a key or a mailed link. Both have 256 random bits, so one round of SHA-256 is irreversible."""
     return hashlib.sha256(key.encode()).digest()
 
 
 def _checksum(body: str) -> str:
-    """CRC-32 in base62, as GitHub's tokens have it, so that scanners tell a leaked key from a look-alike."""
+    """CRC-32 in base62, as in GitHub's tokens, so that scanners can tell a leaked key from a look-alike."""
     number, digits = zlib.crc32(body.encode()), ""
     for _ in range(_CHECKSUM_LENGTH):
         number, rest = divmod(number, 62)

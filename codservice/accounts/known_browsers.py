@@ -1,7 +1,7 @@
-"""Browsers in which somebody has signed in before: strangers who guess at a name do not keep its owner out there.
+"""Browsers in which a person has signed in before, so that strangers guessing at the name cannot lock them out there.
 
-A cookie says so, as OWASP's "device cookies" do. It opens nothing: it only sets apart the tries of its browser from
-those of all others, and a new password makes it worthless.
+A cookie marks them, like OWASP's “device cookies”. It grants nothing: it only counts the attempts of its browser apart
+from all others. A new password makes it worthless.
 """
 
 from django.conf import settings
@@ -15,7 +15,7 @@ _AGE = 90 * 24 * 60 * 60  # seconds
 
 
 def remember(response: HttpResponse, user: User) -> None:
-    """The person has shown their password in the browser that gets this answer."""
+    """Mark the browser that gets this answer, in which the person has shown their password."""
     value = signing.dumps(user.username, salt=_salt(user))
     response.set_cookie(
         COOKIE, value, max_age=_AGE, secure=settings.SESSION_COOKIE_SECURE, httponly=True, samesite="Lax"
@@ -23,7 +23,7 @@ def remember(response: HttpResponse, user: User) -> None:
 
 
 def knows(request: HttpRequest, username: str) -> bool:
-    """Whether this person has signed in here lately, with the password that they have now."""
+    """Whether this person has signed in with their present password in this browser lately."""
     value = request.COOKIES.get(COOKIE)
     user = value and User.objects.filter(username=username).first()
     if not user:
@@ -35,5 +35,5 @@ def knows(request: HttpRequest, username: str) -> bool:
 
 
 def _salt(user: User) -> str:
-    """Changes with the password."""
+    """A salt that changes with the password."""
     return f"codservice.accounts.known_browsers {user.get_session_auth_hash()}"

@@ -1,4 +1,4 @@
-"""Merchants as operators mind them: the account and the person who holds it are made, changed, closed and opened again.
+"""Makes, changes, closes and reopens merchants' accounts for operators.
 
 The console and the command `create_account` call this.
 """
@@ -16,16 +16,16 @@ from codservice.accounts import security_log, staff
 from codservice.accounts.models import Account, User
 from codservice.accounts.security_log import Action
 
-MOST_REQUESTS = 1_000_000  # a minute and API key, that an account may be given
+MOST_REQUESTS = 1_000_000  # the highest limit of an account, by minute and API key
 MAX_EMAIL = User._meta.get_field("username").max_length
 
 
 def make(
     name: str, *, email: str, password: str | None = None, rate_limit: int | None = None
 ) -> tuple[Account, str | None]:
-    """An account, and its holder's password as `staff.give_password` has it.
+    """Make an account and its holder. Returns the account and the password that `staff.give_password` returns.
 
-    Raises ValidationError, whose `message_dict` has the names of these arguments.
+    Raises ValidationError with a `message_dict` by the names of these arguments.
     """
     email = email.strip().lower()
     holder = User(username=email, email=email)
@@ -44,7 +44,7 @@ def make(
     made = staff.give_password(holder, password)
     try:
         with transaction.atomic():
-            if User.objects.filter(username__iexact=email).exists():  # in capitals, as of an agent
+            if User.objects.filter(username__iexact=email).exists():  # in any case, as an agent may have it
                 raise IntegrityError
             holder.save()
             account = Account.objects.create(name=name, holder=holder, rate_limit=rate_limit)
@@ -72,9 +72,9 @@ def _problems_of_limit(rate_limit: int | None) -> dict[str, list[str]]:
 
 
 def change(account_id: UUID, **changes: Any) -> Account:
-    """Change an account's `name`, which its twin for tests shares, or its `rate_limit`, in requests per minute.
+    """Change an account's `name`, which its twin shares, or its `rate_limit` in requests per minute.
 
-    What is not given stays. Raises Account.DoesNotExist.
+    Others stay as they are. Raises Account.DoesNotExist.
     """
     with transaction.atomic():
         account = _lock(account_id)
@@ -91,22 +91,22 @@ def change(account_id: UUID, **changes: Any) -> Account:
 
 
 def _noted(name: str, value: Any) -> str:
-    """A value as the security log has it, in no language."""
+    """A value as the security log writes it, independent of language."""
     if value is None:
         return "–"
     return f"{value}/min" if name == "rate_limit" else str(value)
 
 
 def deactivate(account_id: UUID) -> Account:
-    """Close an account: its keys and its twin's stop working, its people can change nothing, workers stop its files.
+    """Close an account: its keys and its twin's stop working, its people can change nothing, workers stop its uploads.
 
-    Orders that are there are called and shipped as before. A second time changes nothing. Raises Account.DoesNotExist.
+    Existing orders are called and shipped as before. Closing it again changes nothing. Raises Account.DoesNotExist.
     """
     return _turn(account_id, is_active=False)
 
 
 def reactivate(account_id: UUID) -> Account:
-    """Open a closed account: all is as it was before. Raises Account.DoesNotExist."""
+    """Reopen a closed account, with everything as before. Raises Account.DoesNotExist."""
     return _turn(account_id, is_active=True)
 
 

@@ -36,8 +36,8 @@ SCOPES = (
 )
 
 
-# Name → what becomes of something that a person had in their hands when they are deactivated, in that transaction.
-# Apps add theirs when they are ready.
+# Name → what to do with things that a person holds when they are deactivated, in the same transaction. Apps add theirs
+# when they are ready.
 LEFT_BEHIND: dict[str, "Callable[[User], None]"] = {}
 
 
@@ -46,12 +46,12 @@ def all_scopes() -> list[str]:
 
 
 def unknown_password() -> str:
-    """The hash of a password that nobody knows. Slow, on purpose: it is made before anything is locked."""
+    """The hash of a password that nobody knows. It is deliberately slow, so make it before anything is locked."""
     return make_password(secrets.token_urlsafe(32))
 
 
 class AccountChanged(Refused):
-    """A sign-in is no longer as it was when somebody set out to change it."""
+    """A sign-in has changed since somebody set out to change it."""
 
     code, status = "account_changed", 409
 
@@ -61,25 +61,25 @@ class AccountChanged(Refused):
 
 
 class User(AbstractUser):
-    """A person who signs in: an account's holder or a colleague of theirs (whose username is the e-mail address), an
-    agent, an operator."""
+    """A person who signs in: an account's holder or a colleague (whose username is the e-mail address), an agent or an
+    operator."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    # Made by somebody else, who has seen it: the person reaches nothing before they have chosen their own.
+    # Somebody else made the password and has seen it, so the person must choose their own before doing anything.
     has_one_time_password = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta:
         verbose_name = _("person")
         verbose_name_plural = _("people")
         constraints = [
-            # Two holders with one address could not both reset their password.
+            # With one address, two holders could not both reset their password.
             models.UniqueConstraint(Lower("email"), condition=~Q(email=""), name="one_user_per_email"),
         ]
 
     def deactivate(self) -> None:
-        """Let them in no more. Sessions and mailed links end for good: whoever is activated again gets a new password.
+        """Bar the person from signing in. Sessions and mailed links end for good: they would need a new password.
 
-        The keys of the account that they hold stop working, until they are activated again or the keys revoked.
+        If they hold an account, its keys stop working until they are reactivated or the keys revoked.
         """
         password = unknown_password()
         with transaction.atomic():
@@ -89,16 +89,15 @@ class User(AbstractUser):
                 release(self)
 
     def shut_out(self, password: str) -> None:
-        """Let them in no more, as `deactivate` does, with an `unknown_password()` that the caller has made. The caller
-        notes it in the security log, too."""
+        """Like `deactivate`, with the caller's `unknown_password()`. The caller also writes the security log."""
         self.is_active, self.password = False, password
         self.save(update_fields=["is_active", "password"])
         sessions.end(self)
 
     def replace_password(self, hashed: str, **fields: Any) -> None:
-        """Write a new password by its hash, and `fields` with it, unless the password has changed since it was read.
+        """Write a new password's hash, and `fields` with it, unless the password has changed since it was read.
 
-        Raises AccountChanged then: it was reset, or the person was shut out, and an older request does not undo that.
+        Raises AccountChanged if it has: it was reset, or the person shut out, and an older request must not undo that.
         """
         as_known = User.objects.filter(pk=self.pk, password=self.password)
         if not as_known.update(password=hashed, **fields):
@@ -106,8 +105,7 @@ class User(AbstractUser):
         self.password = hashed
 
     def check_password(self, raw_password: str) -> bool:
-        """As Django's, which hashes the password anew when it was hashed in an older way; but a password that has
-        replaced it meanwhile stays."""
+        """Like Django's, which rehashes a password hashed in an older way, but never overwrites a newer password."""
 
         def hash_anew(raw_password: str) -> None:
             with suppress(AccountChanged):
@@ -117,16 +115,16 @@ class User(AbstractUser):
 
     @property
     def display_name(self) -> str:
-        """The name that histories keep. Their columns have room for 255 characters; two names may have 150 each."""
+        """The name that histories keep, cut to their columns' 255 characters; first and last name may have 150 each."""
         return (self.get_full_name() or self.username)[:255]
 
 
 class Account(models.Model):
     """A merchant. Everything that the API shows or changes belongs to exactly one.
 
-    Its holder is the person who answers for it: no key of it works unless both are active. An account may have a twin
-    for tests, with orders, products, webhooks and keys of its own; the twin has no holder but its `live` account's, and
-    its keys work while those of the live account would.
+    The holder is responsible for it, and its keys work only while both are active. An account may have a twin for
+    tests, with its own orders, products, webhooks and keys. The twin has no holder of its own: its keys work while
+    those of the `live` account would.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -162,7 +160,7 @@ class Account(models.Model):
 
     @classmethod
     def lock(cls, account_id: UUID) -> "Account":
-        """The account, locked until the transaction ends: for what only one at a time may count or make for it."""
+        """The account, locked until the transaction ends, for what must be counted or made for it one at a time."""
         return cls.objects.select_for_update(no_key=True).get(id=account_id)
 
     @property
@@ -172,14 +170,14 @@ class Account(models.Model):
 
     @property
     def is_closed(self) -> bool:
-        """Nothing of it, a live account, can be changed any more: its keys do not work either."""
+        """Whether this live account can no longer be changed. Its keys do not work then."""
         return not (self.is_active and self.holder.is_active)
 
 
 def account_column(**options: Any) -> "models.ForeignKey[Account, Account]":
-    """The column of a row's account: every table of what a merchant has carries it, so that rows can be divided by it.
+    """A row's account column. Every table of merchants' data has one, so that rows can be partitioned by it.
 
-    The database does not check it; another key of the row, such as its order's, vouches for it.
+    It has no database constraint; another foreign key of the row, such as its order's, guarantees it.
     """
     return models.ForeignKey(
         Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False, **options
@@ -190,7 +188,7 @@ def account_column(**options: Any) -> "models.ForeignKey[Account, Account]":
 
 
 class Membership(models.Model):
-    """Somebody who works for a merchant beside the account's holder. A person has one place at most."""
+    """A person who works for a merchant besides the account's holder. Each person works for one merchant at most."""
 
     class Role(models.TextChoices):
         MANAGER = "manager", _("Manager")
@@ -209,8 +207,8 @@ class Membership(models.Model):
 class Invitation(models.Model):
     """An address that the holder has invited.
 
-    The link that is mailed there is not kept, but its digest: none before the first mail, and while somebody with this
-    address signs in already.
+    Only the digest of the mailed link is stored. There is none before the first mail, or while somebody already signs
+    in with this address.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -230,7 +228,7 @@ class Invitation(models.Model):
 
 
 class SignIn(models.Model):
-    """Where a person is signed in: what they are told of one of their sessions."""
+    """Where a person is signed in: what they can see about one of their sessions."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_ins")
@@ -246,7 +244,7 @@ class SignIn(models.Model):
 
 # --- Keys, and the log -----------------------------------------------------------------------------------------------
 
-MOST_WORKING_KEYS = 20  # of one account
+MOST_WORKING_KEYS = 20  # per account
 
 
 class TooManyKeys(Refused):
@@ -258,9 +256,9 @@ class NameTaken(Refused):
 
 
 class ApiKey(models.Model):
-    """A merchant's key for the API. The key itself is shown once, when it is made, and stored nowhere."""
+    """A merchant's API key. The key itself is shown once, when it is made, and never stored."""
 
-    WORKS = Q(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)  # while its account does
+    WORKS = Q(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)  # provided that its account is not closed
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="api_keys")
@@ -291,15 +289,15 @@ class ApiKey(models.Model):
         is_test: bool = False,
         once: bool = False,
     ) -> tuple["ApiKey", str]:
-        """A new key: its row, and the key itself, which is to be shown now or never.
+        """Make a key. Returns its row, and the key itself, which cannot be shown again.
 
-        With `is_test` it is a key of the account's twin, which is made with the first of them. Raises TooManyKeys when
-        MOST_WORKING_KEYS of the account are neither revoked nor expired; `once` also NameTaken when one of these has
-        this name.
+        `is_test` makes a key of the account's twin, and the twin if there is none yet. Raises TooManyKeys when
+        MOST_WORKING_KEYS of the account's keys are neither revoked nor expired. With `once`, also raises NameTaken when
+        one of these has this name.
         """
         with transaction.atomic():
             if is_test and account.mode == LIVE:
-                # With it the twin is renamed: its name is read when it is held.
+                # Renaming an account renames its twin too, so its name is read under the lock.
                 account = Account.lock(account.pk)
                 account = Account.objects.get_or_create(live=account, defaults={"name": account.name})[0]
             Account.lock(account.pk)
@@ -326,14 +324,14 @@ class ApiKey(models.Model):
         return row, key
 
     def revoke(self) -> None:
-        """Stop the key for good. A second time changes nothing."""
+        """Revoke the key for good. Revoking it again changes nothing."""
         with transaction.atomic():
             if type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=Now()):
                 security_log.note(Action.KEY_REVOKED, target=str(self), target_id=self.id, account_id=self.account_id)
 
 
-# The words of an entry, for its search: what stands between them becomes a space, or else PostgreSQL would take an
-# address, a path or a number with a sign for one word.
+# The searchable words of an entry. Separators become spaces, or PostgreSQL would take an address, a path or a signed
+# number for one word.
 LOG_WORDS = models.Func(
     "actor",
     "target",
@@ -344,7 +342,7 @@ LOG_WORDS = models.Func(
 )
 
 
-# What a person is made or may be, as the log has it → as people read it.
+# Roles and rights as the log has them → as people read them.
 _ROLES: dict[str, Any] = {
     "is_superuser": _("Operator"),
     "is_staff": _("Works in the console"),
@@ -356,9 +354,9 @@ _TELL_OF_ROLES = (Action.ROLE, Action.INVITED, Action.INVITED_AGAIN, Action.UNIN
 
 
 class SecurityEntry(models.Model):
-    """One entry of the security log, which `security_log` writes and nothing changes.
+    """An entry of the security log, written by `security_log` and never changed.
 
-    Actor and target are the names that they had, and ids without a constraint: an entry outlives what it tells of.
+    Actor and target are names as they were, and ids without constraints: the entry outlives what it is about.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -382,7 +380,7 @@ class SecurityEntry(models.Model):
         verbose_name = _("entry of the security log")
         verbose_name_plural = _("security log")
         constraints = [
-            # What a refused sign-in is counted in; also how many addresses a person has in the hour.
+            # Refused sign-ins are counted in one entry. Also finds how many addresses a person has in the hour.
             models.UniqueConstraint(
                 fields=["hour", "target", "address"],
                 condition=Q(hour__isnull=False),
@@ -390,18 +388,18 @@ class SecurityEntry(models.Model):
             ),
         ]
         indexes = [
-            # The account's page.
+            # For the account's page.
             models.Index(
                 fields=["account", "-created_at", "-id"],
                 condition=Q(account__isnull=False),
                 name="security_of_account",
             ),
-            # The operators' list, and what is to be forgotten.
+            # For the operators' list and for deleting old entries.
             models.Index(fields=["-created_at", "-id"], name="security_by_time"),
-            # The same of one action, and of what was refused.
+            # The same, filtered by action or to what was refused.
             models.Index(fields=["action", "-created_at", "-id"], name="security_by_action"),
             models.Index(fields=["-created_at", "-id"], condition=Q(outcome="refused"), name="security_refused"),
-            # The operators' search.
+            # For the operators' search.
             GinIndex(LOG_WORDS, gin_pending_list_limit=512, name="security_by_words"),
         ]
 
@@ -410,7 +408,7 @@ class SecurityEntry(models.Model):
 
     @property
     def is_of_order(self) -> bool:
-        """Whether its target is an order."""
+        """Whether the target is an order."""
         return self.action.startswith("order_") and self.target_id is not None
 
     def get_action_display(self) -> str:
@@ -418,7 +416,7 @@ class SecurityEntry(models.Model):
 
     @property
     def target_display(self) -> str:
-        """The target, in which a role stands as it is read: `samira: +Supervisors`, `sami@example.dz (manager)`."""
+        """The target with its role in words: `samira: +Supervisors`, `sami@example.dz (manager)`."""
         if self.action not in _TELL_OF_ROLES:
             return self.target
         before, after = (": ", "") if self.action == Action.ROLE else (" (", ")")

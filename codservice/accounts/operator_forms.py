@@ -1,4 +1,4 @@
-"""What operators fill in: a merchant, a person, somebody's new password."""
+"""The operators' forms: merchants, people, and other people's passwords."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class MerchantForm(Form):
 
 
 class MerchantChangeForm(SinceShown, MerchantForm):
-    """As `MerchantForm`, of a merchant that is there already."""
+    """`MerchantForm` for an existing merchant."""
 
 
 class NewMerchantForm(MerchantForm):
@@ -48,7 +48,7 @@ class RolesField(forms.ModelMultipleChoiceField):
 
 
 class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
-    """Who somebody is, and what they may do here."""
+    """Who a person is, and what they may do here."""
 
     password = None
     groups = RolesField(
@@ -84,7 +84,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
             self.fields[name].widget.attrs |= {"dir": "ltr", "autocomplete": "off"}
 
     def clean_username(self) -> str:
-        """None that is another's but for case, as of a new person; one that is there already stays."""
+        """Reject a new name that differs from another's only by case, as for new people. An existing one may stay."""
         username = str(self.cleaned_data["username"])
         others = User.objects.filter(username__iexact=username).exclude(pk=self.instance.pk)
         if "username" in self.changed_data and others.exists():
@@ -92,7 +92,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         return username
 
     def clean_email(self) -> str:
-        """An address that is there already keeps nobody from being shut out."""
+        """Validate a new address only, so that an old one never prevents shutting a person out."""
         if "email" in self.changed_data and self.cleaned_data["email"]:
             mails.validate_address(self.cleaned_data["email"])
         return str(self.cleaned_data["email"])
@@ -113,7 +113,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         return data
 
     def _has_worked_here(self) -> bool:
-        """Whether they have signed in as staff: what they decided counts as the call center's while they are staff."""
+        """Whether they have signed in as staff. Their decisions count as the call center's while `is_staff` is set."""
         return self.kept["is_staff"] and self.instance.last_login is not None
 
     def _works_for_a_merchant(self) -> bool:
@@ -121,14 +121,14 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         return is_holder or Membership.objects.filter(user=self.instance).exists()
 
     def _is_the_last(self) -> bool:
-        """Locks all operators, in the transaction of the change: two could deactivate each other at one moment."""
+        """Locks all operators until the change commits: two might deactivate each other at the same moment."""
         operators = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).order_by("pk")
         locked = operators.select_for_update(no_key=True).values_list("pk", flat=True)
         return list(locked) == [self.instance.pk]
 
 
 class _PasswordOfAnother:
-    """Two know it: its owner changes it at their next login."""
+    """Marks the password as one-time: two people know it, so its owner must change it at the next login."""
 
     def set_password_and_save(self, user: User, *args: Any, **kwargs: Any) -> User:
         user.has_one_time_password = True
@@ -136,7 +136,7 @@ class _PasswordOfAnother:
 
 
 class NewPersonForm(Form, _PasswordOfAnother, auth_forms.AdminUserCreationForm):
-    usable_password = None  # everybody here signs in by password
+    usable_password = None  # everybody here signs in with a password
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -154,7 +154,7 @@ class PasswordOfAnotherForm(Form, _PasswordOfAnother, auth_forms.AdminPasswordCh
     def save(self, commit: bool = True) -> User:
         user = super().save(commit=False)
         with transaction.atomic():
-            user.save(update_fields=["password", "has_one_time_password"])  # who was shut out meanwhile stays so
+            user.save(update_fields=["password", "has_one_time_password"])  # somebody shut out meanwhile stays so
             sessions.end(user)
             security_log.note_person(Action.RESET, user)
         return user

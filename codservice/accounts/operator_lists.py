@@ -1,8 +1,7 @@
-"""What the operators' pages of the console share: a list, searched and filtered by one form that needs no script, and a
-page for each of its rows.
+"""What the operators' pages share: a list, searched and filtered by one form without scripts, and a page for each row.
 
-A list reads along an index, shows PER_PAGE rows and counts no further than `BoundedPaginator` does. It offers no filter
-for which a long table has no index.
+A list reads along an index, shows PER_PAGE rows and counts no further than `BoundedPaginator`. It offers no filter that
+lacks an index on a long table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ PER_PAGE = 50
 
 
 class Choice(admin.SimpleListFilter):
-    """A filter by one of a few values: each has its `words` and the condition that is `meant`. Others are ignored."""
+    """A filter by a few values, each with its `words` and the condition `meant`. Other values are ignored."""
 
     words: Sequence[tuple[str, Any]] = ()
     meant: Mapping[str, Q] = {}
@@ -48,7 +47,7 @@ class Choice(admin.SimpleListFilter):
 
 
 class Owner(admin.SimpleListFilter):
-    """A filter by one row of another table, on whose page a link leads here. `path` is the lookup of that row's id."""
+    """A filter by a row of another table, whose page links here. `path` is the lookup of that row's id."""
 
     path = ""
     owners: QuerySet[Any]
@@ -65,7 +64,7 @@ class Owner(admin.SimpleListFilter):
 
     @cached_property
     def row(self) -> Model | None:
-        """The row whose they are, for the page to name."""
+        """The row that owns the listed ones, for the page to name."""
         return self.owners.filter(pk=self.wanted).first() if self.wanted else None
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -80,7 +79,7 @@ class Owner(admin.SimpleListFilter):
 
 
 class MerchantFilter(Owner):
-    """A filter by merchant. What belongs to the merchant's twin for tests is shown too."""
+    """A filter by merchant, which includes what belongs to the merchant's twin."""
 
     title = _("merchant")
     parameter_name = "account"
@@ -91,8 +90,9 @@ class MerchantFilter(Owner):
 
 
 class UntilDay(admin.SimpleListFilter):
-    """A filter by the last day, in Algeria's time, on which a row was made: without it a list by time goes no further
-    back than its newest BoundedPaginator.MOST rows. A value that is no day finds nothing."""
+    """A filter by the last day, in Algeria's time, on which a row was made. An invalid day finds nothing.
+
+    Without it, a list by time goes no further back than its newest BoundedPaginator.MOST rows."""
 
     title = _("Until")
     parameter_name = "until"
@@ -114,7 +114,7 @@ class UntilDay(admin.SimpleListFilter):
 
 
 class OperatorsList(admin.ModelAdmin):
-    """A list of rows, which the `change_list_template` of a subclass shows."""
+    """A list of rows, shown by the `change_list_template` of the subclass."""
 
     list_per_page = PER_PAGE
     list_max_show_all = 0
@@ -124,7 +124,7 @@ class OperatorsList(admin.ModelAdmin):
     sortable_by: Sequence[str] = ()
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Only what the page offers: no other question about the table is answered."""
+        """Allow only the filters on the page; no other question about the table is answered."""
         return lookup in {each.parameter_name for each in self.list_filter}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -133,14 +133,15 @@ class OperatorsList(admin.ModelAdmin):
         return super().changelist_view(request, context)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Refuse to copy a row, which Django does for whoever sends `_saveasnew`."""
+        """Refuse to copy a row, which Django does for any request with `_saveasnew`."""
         if "_saveasnew" in request.POST:
             raise PermissionDenied
         return super().changeform_view(request, *args, **kwargs)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """As Django's, but for all rows that were chosen: also for those that somebody has changed meanwhile, so that
-        the list's filters no longer find them. What is no id is a bad request, where Django fails."""
+        """Like Django's, but for all chosen rows, even those changed meanwhile so that the filters no longer find them.
+
+        An invalid id is a bad request, where Django fails."""
         try:
             chosen = self.get_queryset(request).filter(pk__in=request.POST.getlist(ACTION_CHECKBOX_NAME))
             return super().response_action(request, chosen)
@@ -149,8 +150,10 @@ class OperatorsList(admin.ModelAdmin):
 
 
 class ReadOnly(OperatorsList):
-    """Operators may look; nobody may add, edit or delete. `change_form_template` shows a row as `row`, with what
-    `page_of` adds. What the page offers to do with the row is a POST to it, and done by `deed`."""
+    """For operators to look at; rows cannot be added, edited or deleted.
+
+    `change_form_template` shows a row as `row`, with what `page_of` adds. Actions on the page are POSTs to it, done by
+    `deed`."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)
@@ -180,19 +183,19 @@ class ReadOnly(OperatorsList):
         return self.show(request, row)
 
     def deed(self, request: HttpRequest, row: Any) -> HttpResponse:
-        """What was asked for by a POST. Raises PermissionDenied for what is not offered."""
+        """Do what a POST asks for. Raises PermissionDenied for what is not offered."""
         raise PermissionDenied
 
     def page_of(self, row: Any) -> dict[str, Any]:
-        """What the page shows beside the row."""
+        """What the page shows besides the row."""
         return {}
 
     def show(self, request: HttpRequest, row: Any, *, status: int = 200, **context: Any) -> TemplateResponse:
-        """The row's page; `context` goes before what `page_of` gives."""
+        """Render the row's page; `context` overrides `page_of`."""
         whole = {"title": str(row), "row": row, **self.page_of(row), **context}
         return self.answer(request, self.change_form_template, status=status, **whole)
 
     def answer(self, request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> TemplateResponse:
-        """A page of the console about these rows."""
+        """Render a page of the console about these rows."""
         whole = {**self.admin_site.each_context(request), **context}
         return TemplateResponse(request, template, whole, status=status)

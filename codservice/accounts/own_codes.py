@@ -1,5 +1,6 @@
-"""A person's own one-time codes: turned on with a code from their app, turned off with their password. One page, in the
-dress of the console for who works there, and in that of the account's pages for a merchant's people."""
+"""A person's own one-time codes, turned on with a code from their app and off with their password.
+
+One page, in the console's layout for staff and in the account pages' for merchants' people."""
 
 import base64
 from collections.abc import Callable
@@ -50,7 +51,7 @@ class TurnOnForm(PasswordForm):
 
 @dataclass(frozen=True)
 class CodesPage:
-    """The page. `here` is the name of its address; `render(request, status=…, **context)` makes its answers."""
+    """The page. `here` is the name of its address, and `render(request, status=…, **context)` makes its answers."""
 
     here: str
     render: Callable[..., HttpResponse]
@@ -115,7 +116,7 @@ class CodesPage:
         return self._done(request, _("Codes are off. You sign in with your password only."))
 
     def _done(self, request: HttpRequest, said: str) -> HttpResponse:
-        """End all sessions of the person but this one, and say what was `said`."""
+        """End the person's other sessions and show the message `said`."""
         update_session_auth_hash(request, request.user)
         sessions.end(request.user, but=request.session.session_key)
         messages.success(request, said)
@@ -133,11 +134,11 @@ _of_merchants = CodesPage("codes", _render)
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters()
 def codes(request: HttpRequest, account: Account) -> HttpResponse:
-    """The page of a merchant's person, whatever their role."""
+    """The codes page of a merchant's person, whatever their role."""
     return _of_merchants(request)
 
 
 def _secret(device: TOTPDevice) -> str:
-    """The secret as apps take it from people who cannot scan: base32, in groups of four."""
+    """The secret for people who cannot scan it: base32, in groups of four."""
     text = base64.b32encode(device.bin_key).decode().rstrip("=")
     return " ".join(text[start : start + 4] for start in range(0, len(text), 4))

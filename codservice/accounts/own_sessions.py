@@ -1,4 +1,4 @@
-"""Where a merchant's person is signed in, whatever their role; each session can be ended, or all others at once."""
+"""Where a merchant's person is signed in, whatever their role. They can end each session, or all others at once."""
 
 from uuid import UUID
 
@@ -30,7 +30,7 @@ def own_sessions(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page(change=Right.READ, gone=OVER)
 @require_POST
 def end_session(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """End one of the person's own sessions; not the one that asks, which logging out ends."""
+    """End one of the person's other sessions; the current one ends by logging out."""
     others = sessions.of_person(request.user).exclude(session_key=request.session.session_key)
     get_object_or_404(others, pk=id)
     _end(request, only=id)

@@ -1,4 +1,4 @@
-"""Who is signed in and what they may do: the backend of Django's authentication."""
+"""The authentication backend: who is signed in and what they may do."""
 
 from typing import Any
 from uuid import UUID
@@ -8,8 +8,8 @@ from django.db import connection
 
 from codservice.accounts.models import User
 
-# Who is signed in and what they may do is asked by every page: one statement of our own instead of two of Django's,
-# which it builds anew each time.
+# Every page asks for the user and their permissions. One statement of our own replaces two that Django would build anew
+# each time.
 _COLUMNS = [field.column for field in User._meta.concrete_fields]
 _SIGNED_IN = f"""
 SELECT {", ".join(f"u.{column}" for column in _COLUMNS)}, ARRAY(
@@ -23,7 +23,7 @@ FROM accounts_user u WHERE u.id = %s
 
 
 class RolesBackend(ModelBackend):
-    """Signs people in as Django does. What they may do comes from their groups alone, and is read with them."""
+    """Signs people in as Django does. Permissions come only from their groups, and are read with the user."""
 
     def get_user(self, user_id: UUID) -> User | None:
         with connection.cursor() as cursor:

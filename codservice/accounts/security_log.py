@@ -1,9 +1,9 @@
-"""The security log: who signed in or tried to, and who gave, took or changed what opens a door; or wanted to. Of a
-merchant's people also all that they change on the account's pages.
+"""The security log: who signed in or tried to, and who gave, took or changed access, or tried to. For merchants'
+people, also every change on the account's pages.
 
-Each is a row of `SecurityEntry`, in the transaction of what it tells of, and a log line once that is committed. Account
-holders read what concerns their account, operators all of it; nobody changes any. `note` writes both; signing in and
-changes of groups come by Django's signals, whichever way they are made.
+Each entry is a row of `SecurityEntry`, in the transaction of what it is about, and a log line after the commit. Account
+holders read what concerns their account, operators everything; nobody changes entries. `note` writes both. Sign-ins and
+changes of groups come through Django's signals, however they are made.
 """
 
 import logging
@@ -25,14 +25,14 @@ from uuid_utils.compat import uuid7
 from codservice import logs, ratelimit
 from codservice.retention import delete_old
 
-if TYPE_CHECKING:  # they write this log themselves
+if TYPE_CHECKING:  # which write this log themselves
     from codservice.accounts.models import User
 
 logger = logging.getLogger("codservice.security")
 
 KEPT = timedelta(days=365)
-# Refused tries to sign in are counted by person, address and hour, so that a flood of them fills nothing; the addresses
-# that come after so many are counted together, as an empty one.
+# Refused sign-ins are counted by person, address and hour, so that a flood does not fill the table. Addresses beyond
+# this number are counted together, under an empty one.
 MOST_ADDRESSES = 100
 
 
@@ -85,7 +85,7 @@ class Outcome(models.TextChoices):
 
 
 class By(models.TextChoices):
-    """What kind of somebody it was."""
+    """What kind of actor it was."""
 
     PERSON = "person", _("who works for the account")
     STAFF = "staff", _("who works here")
@@ -100,7 +100,7 @@ _request: ContextVar[HttpRequest | None] = ContextVar("request", default=None)
 
 
 def begin(request: HttpRequest) -> None:
-    """From here on, what this thread notes was asked for by this request."""
+    """Attribute what this thread notes from now on to this request."""
     _request.set(request)
 
 
@@ -115,7 +115,7 @@ class _Asker(NamedTuple):
 
 
 def _asker(person: "User | None") -> _Asker:
-    """The person, else who makes the request; outside of requests the program that runs."""
+    """The given person, or whoever makes the request; outside of requests, the running program."""
     request = _request.get()
     user = person or getattr(request, "user", None)
     if user is not None and user.is_authenticated:
@@ -128,7 +128,7 @@ def _asker(person: "User | None") -> _Asker:
 
 
 def _program() -> str:
-    """`manage.py`; of `python -m` the module, since its file's name alone says little."""
+    """`manage.py`, or for `python -m` the module, since the file name alone says little."""
     if spec := getattr(sys.modules["__main__"], "__spec__", None):
         return str(spec.name).removesuffix(".__main__")
     return Path(sys.argv[0]).name
@@ -157,9 +157,9 @@ def note(
     account_id: UUID | None = None,
     person: "User | None" = None,
 ) -> None:
-    """Note that somebody did this, in the transaction of what they did. `target` is what people call it.
+    """Note that somebody did this, in the transaction in which they did it. `target` is its name for people.
 
-    Somebody is who makes the request, or `person`. `account_id` is the account whose holder shall read of it.
+    The actor is `person` or whoever makes the request. The holder of `account_id` can read the entry.
     """
     asker = _asker(person)
     entry = {
@@ -172,7 +172,7 @@ def note(
 
 
 def note_person(action: Action, user: "User", *, target: str = "", person: "User | None" = None) -> None:
-    """As `note`, of a person's sign-in, password, codes or role; the holder of the account they work for reads it."""
+    """Like `note`, about a person's sign-in, password, codes or role. The holder of their account can read it."""
     account_id = _account_of(user)
     note(action, target=target or user.username, target_id=user.pk, account_id=account_id, person=person)
 
@@ -183,8 +183,8 @@ def _account_of(user: "User") -> UUID | None:
     return getattr(getattr(user, "membership", None), "account_id", None)
 
 
-# What a stranger typed for a name is kept only when there is such a person: it may be a password. One statement, the
-# same for known and unknown names.
+# A typed name is kept only if such a person exists, because it may be a password. One statement, the same for known and
+# unknown names.
 _INSERT_REFUSED = """
 WITH known AS (
     SELECT u.id, u.username, coalesce(a.id, m.account_id) AS account_id
@@ -210,7 +210,7 @@ RETURNING target, target_id, account_id
 
 
 def note_refused_login(username: str) -> None:
-    """Note that somebody tried to sign in as this one, and may not."""
+    """Note a refused attempt to sign in under this name."""
     entry: dict[str, Any] = {"id": uuid7(), "action": Action.LOGIN.value, "address": _address()}
     with connection.cursor() as cursor:
         cursor.execute(_INSERT_REFUSED, entry | {"username": username, "most": MOST_ADDRESSES})
@@ -219,7 +219,7 @@ def note_refused_login(username: str) -> None:
 
 
 def _log(level: int, entry: dict[str, Any]) -> None:
-    """One line; by names and not only by ids, since whoever reads it in an alarm has no database at hand."""
+    """Write one log line, with names as well as ids: whoever reads it in an alert has no database at hand."""
     fields = {name: entry.get(name) for name in ("action", "outcome", "by", "actor", "target", "address")}
     ids = {name: entry.get(name) for name in ("actor_id", "target_id", "account_id")}
     extra = {name: logs.redacted(value) for name, value in fields.items() if value}
@@ -230,7 +230,7 @@ def _log(level: int, entry: dict[str, Any]) -> None:
 
 
 def connect(user_model: type["User"]) -> None:
-    """Hear of sign-ins, and of changes of what people and groups may do."""
+    """Listen for sign-ins, and for changes to what people and groups may do."""
     user_logged_in.connect(_on_login, dispatch_uid="security-log")
     user_login_failed.connect(_on_refused_login, dispatch_uid="security-log")
     groups = user_model.groups
@@ -258,7 +258,7 @@ def _on_permissions(**kwargs: Any) -> None:
 def _note_role(
     holder: str, given: str, *, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **kwargs: Any
 ) -> None:
-    """`samira: +Supervisors`; whichever of the two sides was changed."""
+    """Note `samira: +Supervisors`, whichever side of the relation was changed."""
     sign = {"post_add": "+", "post_remove": "-", "pre_clear": "-"}.get(action)
     if sign is None or pk_set == set():
         return
@@ -273,5 +273,5 @@ def _note_role(
 
 
 def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete entries that are older than KEPT. A sweep of `codservice.retention`, whose `before` is not asked."""
+    """Delete entries older than KEPT. A sweep of `codservice.retention`; `before` is not used."""
     return delete_old("accounts_securityentry", "security_entries", KEPT, at="created_at", dry_run=dry_run)

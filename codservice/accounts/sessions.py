@@ -1,7 +1,7 @@
-"""Sessions: how long they last (twelve hours, for staff no more than half an hour in which nothing is done), where a
-merchant's people are signed in, and their end.
+"""Sessions: how long they last, where a merchant's people are signed in, and how sessions end.
 
-A session is Django's row; beside it stands a `SignIn`, which says whose it is. The store keeps the two together.
+They last twelve hours; for staff, no more than half an hour without activity. A session is Django's row, with a
+`SignIn` beside it that says whose it is. The store keeps the two together.
 """
 
 import re
@@ -23,19 +23,19 @@ from uuid_utils.compat import uuid7
 from codservice import ratelimit
 from codservice.retention import delete_old
 
-if TYPE_CHECKING:  # this module is loaded before the models are
+if TYPE_CHECKING:  # this module is loaded before the models
     from django.db.models import QuerySet
 
     from codservice.accounts.models import SignIn, User
 
-_SEEN_AT = "seen_at"  # in a session of staff: when they last did something, in seconds since 1970
-_NOTED_AT = "noted_at"  # in a session of others: when their sign-in was noted last
-_NOTED_EVERY = 60  # seconds: a session is a row, and not written for every page
+_SEEN_AT = "seen_at"  # in staff's sessions: their last activity, in seconds since 1970
+_NOTED_AT = "noted_at"  # in others' sessions: when their sign-in was last noted
+_NOTED_EVERY = 60  # seconds; sessions are rows, so not written for every page
 
 View = Callable[..., HttpResponse]
 
 
-_KEY = re.compile("[0-9a-z]{32}")  # as Django makes them; a cookie may hold anything
+_KEY = re.compile("[0-9a-z]{32}")  # Django's format; a cookie may hold anything
 _LOAD = """
 SELECT session_data, EXTRACT(EPOCH FROM statement_timestamp())::bigint
 FROM django_session WHERE session_key = %s AND expire_date > statement_timestamp()
@@ -43,23 +43,24 @@ FROM django_session WHERE session_key = %s AND expire_date > statement_timestamp
 
 
 class SessionStore(db.SessionStore):
-    """Django's own; a session that gets a new key stays the same sign-in."""
+    """Django's store, in which a session that gets a new key stays the same sign-in."""
 
     @cached_property
     def now(self) -> int:
-        """When the session was read, in seconds since 1970, by the database's clock: the clocks of web hosts may differ
-        by more than a session may be idle."""
+        """When the session was read, in seconds since 1970, by the database's clock.
+
+        The clocks of web hosts may differ by more than the idle limit."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT EXTRACT(EPOCH FROM statement_timestamp())::bigint")
             return int(cursor.fetchone()[0])
 
     @property
     def loaded(self) -> dict[str, Any]:
-        """The session's contents, if they have been read: empty before anybody asks, and when they cannot be read."""
+        """The session's contents if they have been read; otherwise empty, also when they cannot be read."""
         return getattr(self, "_session_cache", {})
 
     def load(self) -> dict[str, Any]:
-        """Read the session by a statement of our own: every page asks for it, and Django would build one anew."""
+        """Read the session by our own statement: every page needs it, and Django would build one each time."""
         found = None
         if _KEY.fullmatch(self.session_key):
             with connection.cursor() as cursor:
@@ -72,12 +73,12 @@ class SessionStore(db.SessionStore):
         return self.decode(found[0])
 
     def save(self, must_create: bool = False) -> None:
-        """While the database takes no writes nothing is saved, so that people who are signed in can still read."""
+        """Save nothing while the database is read-only, so that signed-in people can still read."""
         try:
             super().save(must_create)
         except UpdateError as error:
             if not isinstance(error.__context__, OperationalError):
-                raise  # it has been ended meanwhile
+                raise  # the session was ended meanwhile
 
     def cycle_key(self) -> None:
         from codservice.accounts.models import SignIn
@@ -89,13 +90,13 @@ class SessionStore(db.SessionStore):
 
 
 def by_itself(view: View) -> View:
-    """Marks a view that a page asks for by itself, whether or not a person is there."""
+    """Marks a view that a page requests by itself, even when nobody is there."""
     view.is_asked_by_itself = True  # type: ignore[attr-defined]
     return view
 
 
 def begin(session: SessionStore) -> None:
-    """Staff have signed in. However often the session is written from now on, it ends when it would have anyway."""
+    """Start a staff session. However often it is written from now on, it ends when it would have anyway."""
     session[_SEEN_AT] = session.now
     _end_in_time(session)
 
@@ -105,7 +106,7 @@ def _end_in_time(session: SessionStore) -> None:
 
 
 def is_idle(session: SessionStore, view: View) -> bool:
-    """Whether a session of staff was idle for too long. If not, and a person has asked for `view`, that is noted."""
+    """Whether a staff session was idle for too long. If not, and a person requested `view`, note the activity."""
     if _SEEN_AT not in session:
         begin(session)
     idle = session.now - session[_SEEN_AT]
@@ -121,7 +122,7 @@ INSERT INTO accounts_signin (id, user_id, session_key, device, address, created_
 VALUES (%s, %s, %s, %s, %s, now(), now())
 ON CONFLICT (session_key) DO UPDATE SET address = excluded.address, device = excluded.device, seen_at = now()
 """
-# As browsers and systems name themselves; the first that fits, since many name others too.
+# As browsers and systems name themselves. The first match wins, since many name others too.
 _BROWSERS = {
     "Edge": r"Edge?/|EdgA/|EdgiOS/", "Opera": r"OPR/|Opera", "Samsung Internet": r"SamsungBrowser/",
     "Firefox": r"Firefox/|FxiOS/", "Chrome": r"Chrome/|CriOS/", "Safari": r"Safari/",
@@ -133,7 +134,7 @@ _SYSTEMS = {
 
 
 def see(request: HttpRequest, user: "User") -> None:
-    """Note where a merchant's person is signed in, at most every minute."""
+    """Note where a merchant's person is signed in, at most once a minute."""
     session = request.session
     if session.session_key is None or session.now - session.get(_NOTED_AT, 0) < _NOTED_EVERY:
         return
@@ -141,12 +142,12 @@ def see(request: HttpRequest, user: "User") -> None:
         _end_in_time(session)
     session[_NOTED_AT] = session.now
     device, address = device_of(request.headers.get("User-Agent", "")), ratelimit.client_address(request)[:64]
-    with suppress(OperationalError), connection.cursor() as cursor:  # as in `SessionStore.save`
+    with suppress(OperationalError), connection.cursor() as cursor:  # read-only database
         cursor.execute(_NOTE, [uuid7(), user.pk, session.session_key, device, address])
 
 
 def device_of(user_agent: str) -> str:
-    """Browser and system by their names, as far as they say so: “Firefox, Windows”; empty for others."""
+    """The browser's and system's names if known, such as “Firefox, Windows”; otherwise empty."""
     named = [
         next((name for name, pattern in known.items() if re.search(pattern, user_agent)), "")
         for known in (_BROWSERS, _SYSTEMS)
@@ -155,7 +156,7 @@ def device_of(user_agent: str) -> str:
 
 
 def of_person(user: "User") -> "QuerySet[SignIn]":
-    """Their sessions that can be used, the one seen last first."""
+    """The person's usable sessions, the last seen first."""
     from django.contrib.sessions.models import Session
 
     from codservice.accounts.models import SignIn
@@ -165,8 +166,9 @@ def of_person(user: "User") -> "QuerySet[SignIn]":
 
 
 def end(user: "User", *, only: UUID | None = None, but: str | None = None) -> int:
-    """End all sessions of a person, or the `only` one, or all but the one with this key; how many. At once: whatever
-    comes with such a session from now on is a stranger's."""
+    """End all sessions of a person, or the `only` one, or all `but` the one with this key. Returns how many.
+
+    It takes effect at once: further requests with such a session are a stranger's."""
     from django.contrib.sessions.models import Session
 
     with transaction.atomic():
@@ -181,14 +183,14 @@ def end(user: "User", *, only: UUID | None = None, but: str | None = None) -> in
 
 
 def forget_expired(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete those that nobody can use any more. A sweep of `codservice.retention`, whose `before` is not asked."""
+    """Delete expired sessions. A sweep of `codservice.retention`; `before` is not used."""
     yield from delete_old(
         "django_session", "sessions", timedelta(), at="expire_date", key="session_key", dry_run=dry_run
     )
     if dry_run:
         return
     with connection.cursor() as cursor:
-        # What is left of sessions that ended in whatever way; one that is just changing its key is younger.
+        # Rows whose session has ended in any way. A sign-in whose session is just changing its key is younger.
         cursor.execute(
             "DELETE FROM accounts_signin s WHERE created_at < now() - interval '1 day'"
             " AND NOT EXISTS (SELECT FROM django_session d WHERE d.session_key = s.session_key)"

@@ -1,4 +1,4 @@
-"""People who work here: how they are made, and what they sign in with."""
+"""Staff: how they are created, and their passwords."""
 
 import secrets
 from typing import Any
@@ -12,20 +12,21 @@ from codservice.accounts import security_log
 from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
 
-AGENTS, SUPERVISORS = "Agents", "Supervisors"  # the groups that a migration makes
+AGENTS, SUPERVISORS = "Agents", "Supervisors"  # groups created by a migration
 NAMES = ("first_name", "last_name")
 
 
 def make(
     username: str, *, group: str | None = None, password: str | None = None, **fields: Any
 ) -> tuple[User, str | None]:
-    """A new person of the call center, or without a `group` another, and their password as `give_password` has it.
+    """Create a person of the call center, or without a `group` another member of staff. Also returns the password that
+    `give_password` returns.
 
     Raises ValidationError for a username or a password that cannot be used.
     """
     user = User(username=username.strip(), is_staff=True, **fields)
     user.full_clean(exclude=["password"])
-    # As Django's form of an operator's new person has it: who looks for one of two such names finds the other.
+    # As in the operators' form for new people: names that differ only by case would be mistaken for each other.
     if User.objects.filter(username__iexact=user.username).exists():
         raise ValidationError({"username": user.unique_error_message(User, ("username",))})
     if password is not None:
@@ -38,13 +39,13 @@ def make(
             if group is not None:
                 user.groups.add(Group.objects.get(name=group))
     except IntegrityError:
-        user.validate_unique()  # somebody else has made them since we looked
+        user.validate_unique()  # somebody made the same person since we looked
         raise
     return user, made
 
 
 def give_password(user: User, password: str | None) -> str | None:
-    """This password, which has been checked; without one a one-time password, which is to be told now or never."""
+    """Set this validated password. Without one, set and return a one-time password, which cannot be shown again."""
     if password is None:
         return give_one_time_password(user)
     user.set_password(password)
@@ -52,7 +53,7 @@ def give_password(user: User, password: str | None) -> str | None:
 
 
 def give_one_time_password(user: User) -> str:
-    """A password that nobody guesses, and that the person must change at their first login. `user` is not saved yet."""
+    """Set and return an unguessable password, to be changed at the first login. Does not save `user`."""
     password = secrets.token_urlsafe(12)
     user.set_password(password)
     user.has_one_time_password = True

@@ -1,4 +1,4 @@
-"""Mails that somebody has just asked for, and how a worker is asked for them."""
+"""Mails that somebody has just asked for, and how workers are asked to send them."""
 
 import logging
 from typing import Any
@@ -20,14 +20,14 @@ from codservice.accounts.models import Invitation
 
 logger = logging.getLogger(__name__)
 
-EXPIRES = 60 * 60  # seconds, after which a mail that no worker has sent is none any more
+EXPIRES = 60 * 60  # seconds, after which an unsent mail is dropped
 LINK_HOURS = settings.PASSWORD_RESET_TIMEOUT // 3600
 
 
 def have_mailed(task: Task, arguments: list[Any], options: dict[str, Any]) -> None:
-    """Have a worker do one of the tasks below. Raises OperationalError when the broker is away.
+    """Have a worker run one of the tasks below. Raises OperationalError when the broker is away.
 
-    For a Redis that hangs whoever asks would wait, with a thread; the limits, which were asked before, know it.
+    While Redis hangs, the request would wait and block a thread. The rate limits, checked before, have noticed.
     """
     if ratelimit.counter.is_paused:
         raise OperationalError("Redis does not answer")
@@ -35,7 +35,7 @@ def have_mailed(task: Task, arguments: list[Any], options: dict[str, Any]) -> No
 
 
 class _LinkForm(PasswordResetForm):
-    """Django's, whose mail goes out as ours do."""
+    """Django's form, whose mail is sent as ours are."""
 
     def send_mail(
         self,
@@ -57,10 +57,10 @@ class _LinkForm(PasswordResetForm):
 
 @shared_task
 def send_password_link(email: str, *, host: str, language: str) -> None:
-    """Mail a link for a new password to the active person with this address, if there is one.
+    """Mail a password link to the active person with this address, if there is one.
 
-    The look-up stands here, in the worker: whoever asks for a link waits the same time for a known address as for
-    an unknown one. Who can write to Redis can send this task too, so the link leads to no host but ours.
+    The look-up is done here in the worker, so that a request takes the same time for known and unknown addresses.
+    Whoever can write to Redis could send this task too, so the link leads only to our own hosts.
     """
     if not _is_ours(host):
         return
@@ -78,10 +78,10 @@ def send_password_link(email: str, *, host: str, language: str) -> None:
 
 @shared_task
 def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
-    """Mail an invitation its link, unless it was withdrawn or mailed meanwhile.
+    """Mail the link of an invitation, unless it was withdrawn or mailed meanwhile.
 
-    Who signs in with the address already is told so, in a mail without a link. The worker makes the link, so that Redis
-    never has it.
+    If the address already signs in, the mail says so and has no link. The worker makes the link, so that Redis never
+    holds it.
     """
     waiting = Invitation.objects.select_related("account__holder").filter(expires_at__gt=Now(), sent_at=None)
     invitation = waiting.filter(id=invitation_id).first()
@@ -102,7 +102,7 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     except ValueError:
         logger.warning("the address or text of invitation %s makes no mail", invitation.id)
         return
-    # Unless it is to be mailed again meanwhile: the link of this mail works no more then.
+    # Not if the invitation is to be mailed again meanwhile, in which case the link of this mail no longer works.
     Invitation.objects.filter(id=invitation.id, digest=invitation.digest).update(sent_at=Now())
 
 

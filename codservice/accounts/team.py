@@ -1,8 +1,8 @@
-"""Who works for a merchant: the account's holder, and colleagues with a role, who come in by invitation.
+"""Who works for a merchant: the account's holder, and invited colleagues with a role.
 
-An invitation is mailed as a link that works once, for a week, for the address that it was mailed to. What becomes of an
-address that signs in already is told to that address alone, in the mail: whoever invites learns of nobody who exists.
-Keys and webhooks are the account's, and go on when the colleague who made them is gone.
+An invitation is mailed as a link that works once, for a week, for the address it was mailed to. If the address already
+signs in, only the mail says so, and whoever invites does not learn it. Keys and webhooks are the account's, and go on
+working when the colleague who made them is gone.
 """
 
 import secrets
@@ -26,8 +26,8 @@ from codservice.errors import Refused
 
 Role = Membership.Role
 MOST_PEOPLE = 50  # colleagues and invitations of an account
-WORKS_FOR = timedelta(days=7)  # a link
-KEPT = timedelta(days=30)  # an invitation whose link is over
+WORKS_FOR = timedelta(days=7)  # how long a link works
+KEPT = timedelta(days=30)  # how long an invitation is kept after its link has expired
 _SALT = "codservice.accounts.team"
 
 
@@ -35,10 +35,10 @@ _SALT = "codservice.accounts.team"
 
 
 class Right(IntEnum):
-    """What a page asks for. Each right includes those before it.
+    """What a page requires. Each right includes those before it.
 
-    The holder alone has OWN: it is for what lets others in, such as keys, for what takes everything out or deletes it
-    for good, and for the log of what everybody did.
+    Only the holder has OWN. It is for what lets others in, such as keys, for exporting everything or deleting it for
+    good, and for the log of what everybody did.
     """
 
     READ = 1
@@ -50,7 +50,7 @@ RIGHTS = {Role.READER: Right.READ, Role.MANAGER: Right.WRITE}
 
 
 class Seat(NamedTuple):
-    """A person's place at an account, the live one."""
+    """A person's place at a live account."""
 
     account: Account
     right: Right
@@ -73,7 +73,7 @@ class Seat(NamedTuple):
 
 
 def seat_of(user: User) -> Seat | None:
-    """Where somebody works, with the account's twin; None for who works for no merchant, or is not signed in.
+    """The person's seat, with the account's twin; None for somebody who works for no merchant or is not signed in.
 
     One query for a holder, two for others.
     """
@@ -109,9 +109,9 @@ class AddressTaken(Refused):
 
 
 def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
-    """Note that this address is invited; the mail is the caller's to send, after the commit.
+    """Record the invitation. The caller sends the mail after the commit.
 
-    Raises AlreadyHere for an address of the team or one that waits, TooManyPeople for more than MOST_PEOPLE.
+    Raises AlreadyHere for an address that is on the team or already invited, TooManyPeople beyond MOST_PEOPLE.
     """
     with transaction.atomic():
         account = Account.lock(account_id)
@@ -129,7 +129,7 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
 
 
 def invite_again(account_id: UUID, invitation_id: UUID) -> Invitation:
-    """Invite once more: the old link stops working, and the caller sends a new one. Raises Invitation.DoesNotExist."""
+    """Renew an invitation: its link stops working, and the caller mails a new one. Raises Invitation.DoesNotExist."""
     with transaction.atomic():
         invitation = Invitation.objects.select_for_update().get(id=invitation_id, account_id=account_id)
         Invitation.objects.filter(id=invitation.id).update(digest=None, sent_at=None, expires_at=Now() + WORKS_FOR)
@@ -151,9 +151,9 @@ def _note(action: Action, invitation: Invitation) -> None:
 
 
 def new_link(invitation: Invitation) -> str:
-    """The last part of a new link, to be mailed and kept nowhere; older links stop working.
+    """The last part of a new link, to be mailed and stored nowhere. Older links stop working.
 
-    Empty, and nothing is changed, when somebody signs in with the address already.
+    Returns an empty string and changes nothing when somebody already signs in with the address.
     """
     if _is_taken(invitation.email):
         return ""
@@ -171,7 +171,7 @@ def _is_taken(email: str) -> bool:
 
 
 def find(link: str, *, is_locked: bool = False) -> Invitation:
-    """The invitation that a link is for. What we did not sign is not looked up. Raises LinkOver."""
+    """The invitation that the link belongs to. Links that we did not sign are not looked up. Raises LinkOver."""
     try:
         digest = digest_of(signing.Signer(salt=_SALT).unsign(link))
     except signing.BadSignature:
@@ -186,14 +186,14 @@ def find(link: str, *, is_locked: bool = False) -> Invitation:
 
 
 def accept(link: str, *, name: str, password: str) -> User:
-    """The person whom the link was mailed to has a sign-in of their own from now on, and the link is used up.
+    """Create a sign-in for the person whom the link was mailed to, and use up the link.
 
-    Raises LinkOver; and AddressTaken when the address has come to sign in elsewhere meanwhile.
+    Raises LinkOver, or AddressTaken when somebody else signs in with the address by now.
     """
     invited = find(link)
     email = invited.email
     user = User(username=email, email=email, first_name=name)
-    user.set_password(password)  # slow, on purpose: before anything is locked
+    user.set_password(password)  # deliberately slow, so before anything is locked
     try:
         with transaction.atomic():
             # `invite` looks at the team, then at the invited: nobody goes over from these to those in between.
@@ -211,8 +211,7 @@ def accept(link: str, *, name: str, password: str) -> User:
 
 
 def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete invitations that nobody accepted, nor sent again while they were KEPT. A sweep of `codservice.retention`,
-    whose `before` is not asked."""
+    """Delete invitations that expired more than KEPT ago. A sweep of `codservice.retention`; `before` is not used."""
     old = Invitation.objects.filter(expires_at__lt=Now() - KEPT)
     yield {"invitations": old.count() if dry_run else old.delete()[0]}
 
@@ -221,7 +220,7 @@ def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
 
 
 def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:
-    """Give a colleague another role, from their next click on. Raises Membership.DoesNotExist."""
+    """Give a colleague another role, which applies from their next click. Raises Membership.DoesNotExist."""
     with transaction.atomic():
         membership = _lock(account_id, membership_id)
         if membership.role != role:
@@ -235,8 +234,8 @@ def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:
 def remove(account_id: UUID, membership_id: UUID) -> User:
     """Remove a colleague: their next click is refused, and their sessions end.
 
-    Their name stays in the histories of what they did. Their address is free again, for an invitation or an account of
-    their own. Raises Membership.DoesNotExist.
+    Their name stays in the histories. Their address becomes free for another invitation or an account of their own.
+    Raises Membership.DoesNotExist.
     """
     password = unknown_password()
     with transaction.atomic():
@@ -255,7 +254,7 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
 
 
 def forget_codes(account_id: UUID, membership_id: UUID) -> User:
-    """Turn one-time codes off for a colleague who has lost the app that makes them. Raises Membership.DoesNotExist."""
+    """Turn one-time codes off for a colleague who has lost the app. Raises Membership.DoesNotExist."""
     with transaction.atomic():
         user = _lock(account_id, membership_id).user
         one_time_codes.forget(user)
@@ -263,8 +262,9 @@ def forget_codes(account_id: UUID, membership_id: UUID) -> User:
 
 
 def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
-    """The colleague holds the account from now on, and who held it is a manager. Raises Membership.DoesNotExist, of a
-    colleague who is deactivated too: no key of the account would work."""
+    """Make the colleague the account's holder and the previous holder a manager.
+
+    Raises Membership.DoesNotExist, also for a deactivated colleague, since no key of the account would work."""
     with transaction.atomic():
         account = Account.objects.select_for_update(of=("self",), no_key=True).get(id=account_id)
         membership = _lock(account_id, membership_id)
@@ -272,7 +272,7 @@ def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
         after = User.objects.select_for_update(no_key=True).filter(id=membership.user_id, is_active=True).first()
         if after is None:
             raise Membership.DoesNotExist
-        # Another row: who changes or removes the colleague at this moment, by the membership, does not mean the holder.
+        # A new row, so that changing or removing the colleague at this moment, by the membership, misses the holder.
         membership.delete()
         Account.objects.filter(id=account_id).update(holder=after)
         made = Membership.objects.create(account=account, user=before, role=Role.MANAGER)

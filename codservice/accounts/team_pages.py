@@ -1,5 +1,4 @@
-"""The account's pages about its people, for the holder: who there is, who is invited and what they may; and the page to
-which an invitation's link leads."""
+"""The holder's pages about the account's people and invitations, and the page that an invitation's link leads to."""
 
 import logging
 from collections.abc import Callable
@@ -41,10 +40,10 @@ ROLE_WORDS = {
     Role.MANAGER: gettext_lazy("orders, products, fees and webhooks, but not keys or the team"),
     Role.READER: gettext_lazy("looks at orders, products, fees and webhooks, but changes nothing"),
 }
-# Invitations that an account may send, and that are mailed to one address, whoever invites it.
+# Limits on invitations: sent by an account, and mailed to one address, whoever invites it.
 INVITATION_RATE = "30/h"
 MAIL_RATE = "5/h"
-AGAIN = 1  # of one invitation in a minute: a second press would end the link of the first one's mail
+AGAIN = 1  # for one invitation a minute: a second press would invalidate the first mail's link
 
 
 _TEAM = ("team", gettext_lazy("Team"), False)
@@ -61,7 +60,7 @@ class RoleForm(Form):
 
     @property
     def choices(self) -> list[tuple[Any, Any]]:
-        """Each button with what the role may."""
+        """The radio buttons, each with what its role may do."""
         return [(button, ROLE_WORDS[Role(button.data["value"])]) for button in self["role"]]
 
 
@@ -79,7 +78,7 @@ class InvitationForm(RoleForm):
 @account_page(look=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HttpRequest, account: Account) -> HttpResponse:
-    """The people, and who is invited; by POST somebody more is."""
+    """The people and invitations; a POST invites somebody."""
     live = account.live or account
     form, is_limited = InvitationForm(request.POST if request.method == "POST" else None), False
     if form.is_valid():
@@ -109,15 +108,16 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def _count(request: HttpRequest, account: Account) -> None:
-    """Count an invitation of the account. Raises TooManyTries."""
+    """Count an invitation by the account. Raises TooManyTries."""
     if wait := ratelimit.limited_for(request, "invitation", str(account.id), INVITATION_RATE):
         raise TooManyTries(wait)
 
 
 def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_on_its_way: bool = False) -> None:
-    """Have the worker mail the invitation, and say so: in the same words whoever the address belongs to.
+    """Have the worker mail the invitation, and say so in the same words whoever the address belongs to.
 
-    To an address that has had its mails nothing goes, and nothing is renewed: the link of the last one works on.
+    An address that has reached its limit gets no mail, and nothing is renewed, so the link of its last mail still
+    works.
     """
     if not is_on_its_way and not ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
         try:
@@ -167,7 +167,7 @@ def _member(account: Account, id: UUID) -> Membership:
 @account_page(look=Right.OWN, gone=NOT_HERE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Shows what a colleague may; a POST changes it."""
+    """Show what a colleague may do; a POST changes it."""
     member = _member(account, id)
     form = RoleForm(request.POST if request.method == "POST" else None, initial={"role": member.role})
     if form.is_valid():
@@ -182,7 +182,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.OWN, gone=NOT_HERE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST the deed."""
+    """GET asks for confirmation, POST removes the colleague."""
     member = _member(account, id)
     name = {"name": unturned(member.user.display_name)}
     if request.method != "POST":
@@ -205,7 +205,7 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.OWN, gone=NOT_HERE)
 @require_POST
 def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Turns codes off for a colleague who has lost their phone."""
+    """Turn codes off for a colleague who has lost their phone."""
     member = _member(account, id)
     team.forget_codes(member.account_id, id)
     name = unturned(member.user.display_name)
@@ -217,7 +217,7 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
 
 
 class AcceptForm(ChosenPassword):
-    """A name, and the password that they sign in with from now on."""
+    """A name, and the password to sign in with from now on."""
 
     name = Words(
         label=gettext_lazy("Your name"),
@@ -229,7 +229,7 @@ class AcceptForm(ChosenPassword):
 
 @method_decorator([never_cache, sensitive_post_parameters(), sensitive_variables()], name="dispatch")
 class Accept(FormView):
-    """Where the mailed link leads: who invites, and a form; or a word that the link works no more."""
+    """The page that the mailed link leads to: who invites, and a form; or that the link no longer works."""
 
     template_name = "accounts/invitation.html"
     form_class = AcceptForm

@@ -29,7 +29,7 @@ urlpatterns = [
     path("account/invitations/<uuid:id>/again", team_pages.invite_again, name="invitation-again"),
     path("account/invitations/<uuid:id>/withdraw", team_pages.withdraw, name="invitation-withdraw"),
     path("account/invitation/<token>", team_pages.Accept.as_view(), name="invitation"),
-    # As people type them.
+    # Without the final slash, as people type them.
     path("account", RedirectView.as_view(pattern_name="account")),
     path("console", RedirectView.as_view(pattern_name="admin:index")),
 ]

@@ -42,12 +42,12 @@ from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 
 logger = logging.getLogger(__name__)
-MOST_KEYS = 100  # on their page, of which 20 may work
+MOST_KEYS = 100  # on the page; 20 of them may work
 
 
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    """Nobody stays here: everyone is sent where they belong."""
+    """Redirect everyone to where they belong."""
     if not request.user.is_authenticated:
         return redirect("login")
     return redirect("admin:index" if request.user.is_staff else "account")
@@ -60,7 +60,7 @@ class Login(auth_views.LoginView):
 
     def get_redirect_url(self) -> str:
         wanted: str = super().get_redirect_url()
-        return "" if wanted == self.request.path else wanted  # Django would crash for who is signed in
+        return "" if wanted == self.request.path else wanted  # Django would crash for people who are signed in
 
     def form_valid(self, form: LoginForm) -> HttpResponse:
         response = super().form_valid(form)
@@ -74,12 +74,12 @@ class Login(auth_views.LoginView):
 
 @never_cache
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """The answer to a form without the right token: it comes from elsewhere, or is older than a login in another tab.
+    """Answer a form without a valid token: it comes from elsewhere, or is older than a login in another tab.
 
-    Who sends the form of a second login is signed in already, and is led on. Who wrote on a page of ours gets it back,
-    to be sent with a press of their own, in the mode, live or test, in which it was written.
+    A second login form is redirected, since its sender is signed in already. Whoever wrote on a page of ours gets it
+    back, to send with a press of their own, in the mode, live or test, in which it was written.
     """
-    is_old = reason.endswith("incorrect.")  # as Django says it of a token which came from a page of ours
+    is_old = reason.endswith("incorrect.")  # Django's words for a token from a page of ours
     if is_old and request.resolver_match.view_name in ("login", "admin:login") and request.user.is_authenticated:
         name = unturned(request.user.display_name)
         messages.info(request, _("You are already signed in, as %(name)s.") % {"name": name})
@@ -90,7 +90,7 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     if seat := team.seat_of(request.user):
         live, mode = seat.account, dict(fields).get(MODE)
         request.account = shown(request, live)  # type: ignore[attr-defined]  # its mode, for the template
-        # A sign-in begins in the live account; what was written in test mode would be refused there, and be lost.
+        # A sign-in starts in the live account, where what was written in test mode would be refused and lost.
         if mode == TEST and hasattr(live, "twin"):
             switch(request, live.twin)
         elif mode == LIVE:
@@ -99,11 +99,11 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _written(request: HttpRequest) -> list[tuple[str, str]]:
-    """The fields of a form that a page of ours sent, as its `Origin` says: a stranger's, too, one press would send.
+    """The fields of a form from a page of ours, by its `Origin`; otherwise one press would send a stranger's form.
 
-    None where one of them must not stand on a page, or cannot: a password, a file.
+    Empty if any field must not or cannot be put on a page: a password, a file.
     """
-    # Behind a proxy that changes the host ours is a trusted one; of `*.shop.example` nobody knows whose it is.
+    # Behind a proxy that changes the host, ours is a trusted origin. A `*.shop.example` may be anybody's.
     ours = {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
     is_ours = request.headers.get("Origin") in ours
     if not is_ours or request.FILES or any("password" in name for name in request.POST):
@@ -112,7 +112,7 @@ def _written(request: HttpRequest) -> list[tuple[str, str]]:
 
 
 def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
-    """The page as it is; with 429 and `Retry-After` when there were too many tries."""
+    """The page as it is, or with 429 and `Retry-After` when there were too many attempts."""
     if wait:
         response.status_code = 429
         response.headers["Retry-After"] = str(wait)
@@ -124,7 +124,7 @@ def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
 
 @method_decorator(never_cache, name="dispatch")
 class PasswordChange(auth_views.PasswordChangeView):
-    """A new password for who is signed in. Their other sessions end, because each holds a hash of the old one."""
+    """A new password for a signed-in person. Their other sessions end, because each holds a hash of the old one."""
 
     template_name = "accounts/password.html"
     form_class = PasswordChangeForm
@@ -152,7 +152,7 @@ class PasswordChange(auth_views.PasswordChangeView):
 
 @method_decorator(never_cache, name="dispatch")
 class PasswordForgotten(FormView):
-    """Asks for a link by mail. Whether the address is anybody's is told by nothing: not words, work or status."""
+    """Asks for a password link by mail. Wording, work and status never reveal whether the address is known."""
 
     template_name = "accounts/password_forgotten.html"
     form_class = PasswordForgottenForm
@@ -177,7 +177,7 @@ class PasswordLinkSent(TemplateView):
 
 
 class PasswordNew(auth_views.PasswordResetConfirmView):
-    """Where the mailed link leads: a new password, or a word that the link has expired or was used."""
+    """The page that a mailed link leads to: a new password, or that the link has expired or was used."""
 
     template_name = "accounts/password_new.html"
     form_class = NewPasswordForm
@@ -190,7 +190,7 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
             form.add_error("new_password1", refused.message)
             return self.form_invalid(form)
         messages.success(self.request, _("Your password is changed. Sign in with it."))
-        sessions.end(form.user, but=self.request.session.session_key)  # which may be theirs, and is being answered
+        sessions.end(form.user, but=self.request.session.session_key)  # this one may be theirs, and is being answered
         return response
 
 
@@ -201,8 +201,9 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key")
 def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
-    """The account's keys; by POST a new one, shown in this answer and never again, with the others of its mode. A
-    second press makes no second one, beside a first that nobody has seen."""
+    """The account's keys. POST makes one and shows it in this answer only, among the keys of its mode.
+
+    A second press does not make a second key beside a first that nobody has seen."""
     form, key, status = ApiKeyForm(request.POST or None, initial={"works": account.mode}), None, 200
     if request.method == "POST":
         status = 422
@@ -224,7 +225,7 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
                 form.add_error(None, refused.message)
             except NameTaken as refused:
                 form.add_error("name", refused.message)
-    # Those that work, by age; then the latest that do not.
+    # Working keys by age, then the others, those that ended last first.
     over_at = Least("revoked_at", Case(When(expires_at__lte=Now(), then="expires_at")))
     keys = account.api_keys.annotate(over_at=over_at).order_by(F("over_at").desc(nulls_first=True), "-created_at")
     keys = list(keys.defer("digest")[: MOST_KEYS + 1])
@@ -241,7 +242,7 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page(look=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST the deed."""
+    """GET asks for confirmation, POST revokes the key."""
     key = get_object_or_404(ApiKey, id=id, account=account)
     if request.method != "POST":
         return confirmation(
@@ -262,7 +263,7 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
 
 
 class LogForm(Form):
-    """Asks whose doings are to be shown."""
+    """Asks whose actions to show."""
 
     by = forms.ChoiceField(label=gettext_lazy("By whom"), required=False)
 
@@ -274,7 +275,7 @@ class LogForm(Form):
 @account_page(look=Right.OWN)
 @require_safe
 def security(request: HttpRequest, account: Account) -> HttpResponse:
-    """What the security log has of the account: who signed in or tried to, and what its people did."""
+    """The account's security log: who signed in or tried to, and what its people did."""
     live = account.live or account
     people = User.objects.filter(Q(account=live) | Q(membership__account=live)).order_by("first_name", "username")
     form, entries, status = LogForm(request.GET, people=list(people)), account.security_entries.all(), 200

@@ -1,6 +1,6 @@
-"""Errors to Sentry and traces to OpenTelemetry, for who runs them: off unless the environment names where they go.
+"""Errors to Sentry and traces to OpenTelemetry, for operators who use them. Off unless the environment configures them.
 
-Their packages are no part of the service's own: `pip install -r codservice/observability/requirements.txt`.
+Their packages are not among the service's own: `pip install -r codservice/observability/requirements.txt`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from codservice import __version__
 from codservice.logs import redacted, request_id
 
 _PACKAGES = {"SENTRY_DSN": "sentry_sdk", "OTEL_EXPORTER_OTLP_ENDPOINT": "opentelemetry.instrumentation.django"}
-# Of a span's attributes only these leave the house: paths, queries, addresses and arguments stay.
+# Only these span attributes are exported; paths, queries, addresses and arguments are not.
 _ATTRIBUTES = {
     "http.method", "http.route", "http.status_code", "http.request.method", "http.response.status_code", "error.type",
     "celery.action", "celery.state", "celery.task_name", "messaging.destination", "messaging.message.id",
@@ -20,7 +20,7 @@ _ATTRIBUTES = {
 
 
 def what_is_missing(**settings: str) -> str:
-    """A sentence when one of these settings needs packages that are not installed; else nothing."""
+    """A sentence if one of these settings needs packages that are not installed; otherwise empty."""
     for name, value in settings.items():
         if value and not _is_installed(_PACKAGES[name]):
             return f"{name} needs more packages: pip install -r codservice/observability/requirements.txt"
@@ -30,12 +30,12 @@ def what_is_missing(**settings: str) -> str:
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # a package above it
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 def start(*, sentry_dsn: str, otlp_endpoint: str) -> None:
-    """Begin to report what happens in this process, and in what is forked from it."""
+    """Start reporting what happens in this process and its forks."""
     if sentry_dsn:
         _start_sentry(sentry_dsn)
     if otlp_endpoint:
@@ -61,7 +61,7 @@ def _start_sentry(dsn: str) -> None:
 
 
 def _before_send(event: Any, hint: dict[str, Any]) -> Any:
-    """Sentry's hook: of the request only its method and its id; of every text what a log line may hold."""
+    """Sentry's hook: keep only the request's method and id, and redact every text like a log line."""
     event["request"] = {"method": event.get("request", {}).get("method", "")}
     event["tags"] = {**(event.get("tags") or {}), "request_id": request_id()}
     return _clean(event)
@@ -99,7 +99,7 @@ def _start_tracing(endpoint: str) -> None:
 
 
 def _cleaned(span: Any) -> Any:
-    """The span with what a log line may hold."""
+    """The span with its texts redacted like log lines, and only the allowed attributes."""
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.trace import Status
 

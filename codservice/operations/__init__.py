@@ -1,1 +1,1 @@
-"""Running the service for years: what recurs, what is kept for how long, and whether all is well."""
+"""Running the service for years: recurring duties, retention, backups, and checks that all is well."""

@@ -1,4 +1,4 @@
-"""Slow checks for `check_service`: each says what is wrong and what to do, or nothing."""
+"""Slow checks for `check_service`. Each returns what is wrong and what to do about it, or an empty string."""
 
 import time
 from datetime import timedelta
@@ -38,7 +38,7 @@ def clock() -> str:
 
 
 def sessions() -> str:
-    """Behind PgBouncer nothing is set in a session: the role has to bring the limits along."""
+    """Behind PgBouncer no limits can be set for a session, so the role must have them."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW lock_timeout")
         if cursor.fetchone()[0] != "0":
@@ -47,11 +47,11 @@ def sessions() -> str:
 
 
 def disk() -> str:
-    """PostgreSQL knows no more of its disk than whether a file may grow, as one with what a sort has no memory for."""
+    """PostgreSQL cannot tell how full its disk is, only whether a file can grow, so make it spill a sort to disk."""
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL work_mem = '64kB'")
-            # 1 MB, which nobody misses who still has room.
+            # 1 MB, which nobody misses if there is any room left.
             cursor.execute(
                 "SELECT count(row) FROM"
                 " (SELECT repeat('x', 8000) || n AS row FROM generate_series(1, 128) AS n ORDER BY -n) AS rows"

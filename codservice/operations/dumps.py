@@ -1,4 +1,4 @@
-"""Dumps of the database: made and restored by PostgreSQL's own programs, from where the service's settings lead."""
+"""Dumps of the database, made and restored by PostgreSQL's own programs with the service's connection settings."""
 
 import os
 import signal
@@ -27,12 +27,12 @@ _TABLES = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnames
 
 
 class Failed(Exception):
-    """PostgreSQL's program could not do it; the message is its first sentence about that."""
+    """PostgreSQL's program failed; the message is its first sentence about why."""
 
 
 @contextmanager
 def database() -> Iterator[None]:
-    """While the block runs, the database answers; an embedded one is started for it when no service runs."""
+    """Make sure that the database answers while the block runs, by starting the embedded one if no service runs."""
     if is_set("DATABASE_URL"):
         yield
         return
@@ -51,10 +51,10 @@ def is_empty() -> bool:
 
 
 def dump(file: Path, *, tell: Callable[[int], None]) -> None:
-    """Write a dump, in PostgreSQL's own compressed format, that is readable by us alone and there only when complete.
+    """Write a dump in PostgreSQL's compressed format, readable only by its owner and there only when complete.
 
-    It shows one moment, beside whatever is being written. `tell` hears from time to time how many bytes there are.
-    Raises Failed, FileExistsError, OSError, CannotStart.
+    It shows one moment, whatever is being written meanwhile. `tell` is called with the number of bytes from time to
+    time. Raises Failed, FileExistsError, OSError, CannotStart.
     """
     with new_file(file) as draft:
         _dump_into(draft, tell)
@@ -62,7 +62,7 @@ def dump(file: Path, *, tell: Callable[[int], None]) -> None:
 
 def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
     target = _target()
-    # The password is not for those who list processes.
+    # In the environment, because everybody can read arguments in the process list.
     environment = os.environ | ({"PGPASSWORD": password} if (password := target.pop("password", "")) else {})
     command = [
         str(find_client("pg_dump", at_least=_major())), f"--dbname={make_conninfo(**target)}", "--no-password",
@@ -74,14 +74,14 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        # Who stops us may do so before we have hold of it.
+        # Whoever stops us may do so before we hold a reference to it.
         preexec_fn=partial(die_with_parent, signal.SIGTERM, os.getpid()),
     ) as running:
         try:
             said = None
             while said is None:
                 try:
-                    # Reads all the while: a program that nobody listens to stops at a full pipe.
+                    # Keeps reading, because a program whose pipe is full stops.
                     said = running.communicate(timeout=TELL_SECONDS)[1]
                 except subprocess.TimeoutExpired:
                     tell(draft.stat().st_size)
@@ -93,17 +93,17 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
 
 
 def restore(file: Path) -> None:
-    """Write what a dump holds into the empty database: all of it or, where that fails, nothing.
+    """Write a dump into the empty database: all of it or, on failure, nothing.
 
     Raises Failed, CannotStart.
     """
-    # pg_restore only says what is to be written. Where it writes itself, that of PostgreSQL 17 or newer begins with a
-    # setting that servers before 17 refuse.
+    # pg_restore only prints the script. If it wrote by itself, version 17 or newer would begin with a setting that
+    # servers before 17 refuse.
     command = [str(find_client("pg_restore", at_least=_major())), "--file=-", "--no-owner", "--no-privileges", "--"]
     with tempfile.TemporaryFile("w+") as said:
         try:
             with (
-                psycopg.connect(**_target()) as session,  # all that happens in it is one transaction
+                psycopg.connect(**_target()) as session,  # everything in it is one transaction
                 subprocess.Popen(  # noqa: S603  (a program that we looked up)
                     [*command, str(file)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
                 ) as running,
@@ -120,12 +120,12 @@ def restore(file: Path) -> None:
         except psycopg.Error as error:
             raise Failed(str(error).partition("\n")[0]) from error
     with connection.cursor() as cursor:
-        cursor.execute("SET statement_timeout = 0")  # large tables on a slow disk take as long as they take
+        cursor.execute("SET statement_timeout = 0")  # large tables on a slow disk take their time
         cursor.execute("ANALYZE")
 
 
 def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:
-    """Do what a script of pg_restore says, but for what is meant for psql or for other servers than this."""
+    """Execute a script by pg_restore, except lines for psql or for other server versions."""
     passed_over = [b"\\restrict ", b"\\unrestrict "]
     if session.info.server_version < 170000:
         passed_over.append(b"SET transaction_timeout ")
@@ -143,7 +143,7 @@ def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:
 
 
 def _target() -> dict[str, str]:
-    """How libpq reaches the database."""
+    """The connection settings for libpq."""
     given = connection.get_connection_params()
     return {name: str(given[name]) for name in _LIBPQ if given.get(name)}
 
@@ -155,5 +155,5 @@ def _major() -> int:
 
 def _failed(program: str, status: int, said: str) -> Failed:
     lines = [line for line in said.splitlines() if line.strip()] or [f"{program} ended with {status}"]
-    first = next((line for line in lines if "error: " in line), lines[0])  # warnings may come before
+    first = next((line for line in lines if "error: " in line), lines[0])  # warnings may come first
     return Failed(first.removeprefix(f"{program}: ").removeprefix("error: "))

@@ -1,4 +1,4 @@
-"""What recurs: note that it was done, ask how long ago, and let one worker at a time do it. By the database's clock."""
+"""Recurring duties: when each was last done, and which worker is doing it. By the database's clock."""
 
 from datetime import datetime, timedelta
 
@@ -6,7 +6,7 @@ from django.db import connection
 
 
 def note(name: str) -> None:
-    """It was done now."""
+    """Note that the duty was done now."""
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO operations_duty (name, done_at, taken_until) VALUES (%s, now(), now())"
@@ -16,10 +16,10 @@ def note(name: str) -> None:
 
 
 def take(name: str, *, every: timedelta, lease: timedelta) -> datetime | None:
-    """Take a duty that is due: until when it is the caller's. None when it was done less than `every` ago, or somebody
-    else is at it.
+    """Take a duty that is due, and return until when it is the caller's. None if it was done less than `every` ago or
+    somebody else has it.
 
-    A caller that dies holds it for `lease`. A duty that was never done is due at once, and so is one that was done or
+    If the caller dies, the duty stays taken for `lease`. A duty is due at once if it was never done, or was done or
     taken while the clock was ahead.
     """
     with connection.cursor() as cursor:
@@ -37,9 +37,9 @@ def take(name: str, *, every: timedelta, lease: timedelta) -> datetime | None:
 
 
 def leave(name: str, taken_until: datetime, *, is_done: bool) -> None:
-    """Give back what was taken: done, so that it rests until it is due again, or for anybody to go on with.
+    """Give a duty back: done, to rest until it is due again, or unfinished, for anybody to continue.
 
-    Whoever was paused for so long that somebody else has it by now gives nothing back.
+    Does nothing if the caller was paused for so long that somebody else has taken it.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -50,13 +50,12 @@ def leave(name: str, taken_until: datetime, *, is_done: bool) -> None:
 
 
 def ages() -> dict[str, float]:
-    """How many seconds ago each was last done, by name: the few that there are. None is below zero, though its clock
-    may have been ahead then."""
+    """Name → seconds since the duty was last done. Never negative, even if it was done while the clock was ahead."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT name, GREATEST(EXTRACT(EPOCH FROM now() - done_at), 0)::float FROM operations_duty")
         return dict(cursor.fetchall())
 
 
 def age(name: str) -> float | None:
-    """How many seconds ago it was last done; None when nobody has ever been at it."""
+    """Seconds since the duty was last done, or None if it never was taken or done."""
     return ages().get(name)

@@ -2,9 +2,9 @@ from django.db import models
 
 
 class Duty(models.Model):
-    """Something that recurs: when it was last done, and until when a worker that is at it is believed to live.
+    """A recurring duty: when it was last done, and until when the worker that took it is presumed alive.
 
-    Rows, and not keys in Redis, so that they outlive it. Read and written by `operations.duties` alone.
+    Rows rather than Redis keys, so that they outlive Redis. Read and written only by `operations.duties`.
     """
 
     name = models.CharField(max_length=40, primary_key=True)

@@ -1,7 +1,7 @@
-"""A new database is made by one script, which `make new-database` writes: it makes what the migrations of then leave.
+"""Makes a new database by one script, which `make new-database` writes: all that the migrations leave behind.
 
-To run these migrations takes seconds, because each step makes every model anew: they are for databases that are there
-already. Younger migrations run after the script.
+Running those migrations would take seconds, because each step rebuilds every model; they are for existing databases.
+Migrations newer than the script run after it.
 """
 
 from pathlib import Path
@@ -14,13 +14,13 @@ SCRIPT = Path(__file__).with_suffix(".sql")
 
 
 def fault() -> str:
-    """Why a database without tables cannot become ours, and what to do about it; empty when it can."""
+    """Why an empty database cannot be used, and what to do about it; otherwise an empty string."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW server_encoding")
         encoding = cursor.fetchone()[0]
     if (major := connection.pg_version // 10000) < OLDEST_POSTGRES:
         return f"PostgreSQL {major} is too old: {OLDEST_POSTGRES} or newer is needed."
-    if encoding != "UTF8":  # as a server has it that was installed where no locale was set
+    if encoding != "UTF8":  # as on a server installed without a locale
         return (
             f"The database has the encoding {encoding}, which has no room for all names: make it anew with createdb"
             " --encoding UTF8 --locale C.UTF-8 --template template0."
@@ -29,6 +29,6 @@ def fault() -> str:
 
 
 def fill() -> None:
-    """Write the script's tables and rows into a database without tables: all of it or nothing."""
+    """Run the script in a database without tables: all of it or nothing."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(SCRIPT.read_text())

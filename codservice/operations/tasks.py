@@ -15,19 +15,19 @@ PRUNE_EVERY = timedelta(days=1)
 
 @shared_task
 def note_beat() -> None:
-    """Beat alone sends this: that it arrives proves that both beat and a worker live."""
+    """Sent only by beat. Its arrival proves that beat and a worker are alive."""
     duties.note("beat")
 
 
 @shared_task
 def note_worker() -> None:
-    """Every worker does this by its own clock: that it was done proves that one lives, Redis and beat or not."""
+    """Run by every worker on its own clock, which proves that one is alive even without Redis and beat."""
     duties.note("worker")
 
 
 @shared_task
 def prune() -> dict[str, int]:
-    """Forget what is old, once a day: for PRUNE_SECONDS a time, until a round has gone through all."""
+    """Prune old data once a day, for PRUNE_SECONDS at a time until a round is complete."""
     taken = duties.take("prune", every=PRUNE_EVERY, lease=PRUNE_LEASE)
     if taken is None:
         return {}

@@ -13,7 +13,7 @@ from codservice.postgresql import OLDEST_POSTGRES
 
 
 class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
-    """Lets a migration that was cut short between two of its indexes run again; `migrate` drops what is half built."""
+    """Lets a migration that was interrupted between two indexes run again; `migrate` drops half-built ones."""
 
     sql_create_index_concurrently = schema.DatabaseSchemaEditor.sql_create_index_concurrently.replace(
         "CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS"
@@ -21,9 +21,9 @@ class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
 
 
 class ErrorWrapper(DatabaseErrorWrapper):
-    """Has a database that takes no writes now, as after a failover, raise OperationalError like one that is away.
+    """Makes a database that is read-only, as after a failover, raise OperationalError like one that is away.
 
-    psycopg takes it for a fault of the program (InternalError).
+    psycopg reports it as a fault of the program (InternalError).
     """
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
@@ -40,26 +40,26 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return ErrorWrapper(self)
 
     def check_database_version_supported(self) -> None:
-        """Raises OperationalError for a server that Django cannot use, as for one that is away."""
+        """Raises OperationalError for a server too old for Django, as for one that is away."""
         try:
             super().check_database_version_supported()
         except NotSupportedError as error:
             major = self.pg_version // 10000
-            # Django would keep both: the connection, half set up, and use it when asked once more; and the version, for
-            # as long as the process lives, whatever becomes of the server.
+            # Django would keep the half set-up connection, and use it when asked again; and the version, for as long as
+            # the process lives, even if the server changes.
             self.close()
             del self.pg_version
             raise OperationalError(f"PostgreSQL {major} is too old: {OLDEST_POSTGRES} or newer is needed") from error
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """Times are read by psycopg, which has it compiled, in the session's zone: UTC.
+        """Times are read by psycopg's compiled loader, in the session's time zone: UTC.
 
-        Django puts that zone into each anew, by Python, which takes twenty times as long.
+        Django sets that zone on each time in Python, which takes twenty times as long.
         """
         try:
             connection = super().get_new_connection(conn_params)
         except psycopg.OperationalError as error:
-            if "unsupported startup parameter" in str(error):  # all that PgBouncer says of it
+            if "unsupported startup parameter" in str(error):  # PgBouncer says no more than this
                 raise psycopg.OperationalError(
                     "PgBouncer answers there, and needs DATABASE_PGBOUNCER=true; migrate, backup and restore need"
                     " PostgreSQL's own address"
@@ -69,7 +69,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def create_cursor(self, name: str | None = None) -> Any:
-        """Without Django's look for its own reader of times."""
+        """Create a cursor without registering Django's own loader of times."""
         if name:
             return self.connection.cursor(name, scrollable=False, withhold=self.connection.autocommit)
         return self.connection.cursor()
@@ -77,9 +77,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def is_usable(self) -> bool:
         """Whether the connection is still open, as the socket itself knows it.
 
-        A server that stopped or ended our session has closed the socket, which makes it readable; nothing else is
-        ever waiting there between two requests. Django asks the server instead (`SELECT 1`), once a request, which
-        took a tenth of an import's time. A server that vanished without closing is noticed by neither check.
+        A server that stopped or ended our session has closed the socket, which makes it readable; nothing else ever
+        waits there between two requests. Django instead asks the server (`SELECT 1`) once a request, which took a tenth
+        of an import's time. Neither check notices a server that vanished without closing.
         """
         if self.connection is None or self.connection.closed:
             return False

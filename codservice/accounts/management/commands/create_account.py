@@ -42,6 +42,6 @@ class Command(commands.Command):
 
 
 def _sentence(field: str, said: list[str]) -> str:
-    """What is wrong with an argument, behind its name; what is said of an address names it already."""
+    """What is wrong with an argument, after its name. Messages about the address already contain it."""
     before = {"name": "The name: ", "email": ""}.get(field, f"--{field.replace('_', '-')}: ")
     return before + " ".join(said)

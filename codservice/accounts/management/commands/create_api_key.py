@@ -34,7 +34,7 @@ class Command(commands.Command):
             name = values.text(name, max_length=100)
         except ValueError as error:
             raise CommandError(f"--name: {error}") from None
-        if scopes is not None:  # apart by blanks, by commas, or by both
+        if scopes is not None:  # separated by blanks, commas or both
             scopes = commands.read_words(",".join(" ".join(scopes).replace(",", " ").split()), "scopes", SCOPES)
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():

@@ -18,7 +18,7 @@ class Command(commands.Command):
 
     def handle(self, *, username: str | None, **options: Any) -> None:
         if User.objects.filter(is_superuser=True).exists():
-            if username is not None:  # a person has asked, and no start
+            if username is not None:  # a person runs this, not the service's start
                 self.say(
                     "There is already an operator, so none was created. Operators create others on the page People."
                 )
@@ -29,7 +29,7 @@ class Command(commands.Command):
                 operator, password = staff.make(username, is_superuser=True)
             except ValidationError as error:
                 if User.objects.filter(is_superuser=True).exists():
-                    return  # a start at the same moment was faster
+                    return  # another start was faster
                 said = " ".join(error.messages)
                 raise CommandError(f"{username} cannot be taken; choose another with --username: {said}") from None
             name = operator.username

@@ -30,6 +30,6 @@ class Command(commands.Command):
             raise CommandError(nobody)
         try:
             team.hand_over(found.id, member.id)
-        except Membership.DoesNotExist:  # not any more
+        except Membership.DoesNotExist:  # no longer a member
             raise CommandError(nobody) from None
         self.stdout.write(f"Account “{found.name}” for {member.user.email}")

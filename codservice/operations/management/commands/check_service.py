@@ -10,7 +10,7 @@ from django.db import DatabaseError, OperationalError, connection
 from codservice import commands, health
 from codservice.celery import app
 
-# For one that lives to answer; one that has only begun to listen has not heard the question before it.
+# Enough for a running worker. One that has only begun to listen misses a question asked before.
 PING_SECONDS = 1.0
 
 
@@ -53,7 +53,7 @@ takes some seconds when there are millions. The exit status is 1 when something 
 
 
 def _reached(check: Callable[[], str]) -> str:
-    """What it says of a database that answers; else why it does not, which `/readyz` tells nobody."""
+    """The check's result if the database answers; otherwise why it does not, which `/readyz` does not reveal."""
     try:
         connection.ensure_connection()
     except OperationalError as error:
@@ -62,7 +62,7 @@ def _reached(check: Callable[[], str]) -> str:
 
 
 def _wait_for(check: Callable[[], str], seconds: float) -> str:
-    """What it says of somebody who may have been started a moment ago."""
+    """Repeat the check for some seconds while it fails, as what it checks may have just been started."""
     deadline = time.monotonic() + seconds
     while (problem := check()) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -87,6 +87,6 @@ def _measured(measure: Callable[[], float]) -> float | None:
 def _ask_worker() -> str:
     try:
         answers = app.control.ping(timeout=PING_SECONDS, limit=1)
-    except Exception:  # whatever the broker's library raises
+    except Exception:  # the broker's library may raise anything
         return "cannot be asked: see to the broker first"
     return "" if answers else "none answers: start one (`python -m codservice.run.worker`)"

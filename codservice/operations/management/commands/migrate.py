@@ -13,19 +13,19 @@ from codservice import commands
 from codservice.operations import dumps, new_database
 
 _MIGRATING = 0x6D696772  # the advisory lock of whoever migrates
-# A migration that waits for a lock has everyone wait behind it who needs the table: so it gives up soon, lets them
+# While a migration waits for a lock, everyone who needs the table waits behind it. So it gives up soon, lets them
 # through, and tries again.
 LOCK_TIMEOUT = "2s"
 TRIES = 10
 PAUSE = 3.0  # seconds
 
-# Who has a transaction open for longest, and so is likely to hold what was waited for.
+# The longest open transaction, which probably holds the lock.
 _OLDEST = """
 SELECT pid, application_name, EXTRACT(EPOCH FROM now() - xact_start)::int FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
 ORDER BY xact_start LIMIT 1
 """
-# What CREATE INDEX CONCURRENTLY leaves behind when it does not get through: in the way of its next try.
+# Left behind by an interrupted CREATE INDEX CONCURRENTLY, and in the way of the next attempt.
 _HALF_BUILT = """
 SELECT quote_ident(c.relname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE NOT i.indisvalid AND c.relnamespace = 'public'::regnamespace
@@ -33,7 +33,7 @@ WHERE NOT i.indisvalid AND c.relnamespace = 'public'::regnamespace
 
 
 class Command(commands.Command, migrate.Command):
-    """Django's own, safe beside a running service: one at a time, and none waits long for a lock."""
+    """Django's command, made safe beside a running service: one at a time, and none waits long for a lock."""
 
     help = f"""{migrate.Command.help}
 
@@ -71,16 +71,17 @@ database gets the tables of most migrations at once."""
 
     @contextmanager
     def _alone(self, connection: BaseDatabaseWrapper) -> Iterator[None]:
-        """As the only one who migrates, with limits for this work, both of this session.
+        """Hold the advisory lock, and set limits for this work, both for this session.
 
-        PgBouncer in transaction mode has no sessions: behind it the role's limits hold, and one has to take care.
+        PgBouncer in transaction mode has no sessions. Behind it the role's limits apply, and whoever migrates must take
+        care that nobody else does.
         """
         if connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
             yield
             return
         said = False
         with connection.cursor() as cursor:
-            while True:  # a statement that waits in the database would hold up CREATE INDEX CONCURRENTLY
+            while True:  # a statement waiting in the database would hold up CREATE INDEX CONCURRENTLY
                 cursor.execute("SELECT pg_try_advisory_lock(%s)", [_MIGRATING])
                 if cursor.fetchone()[0]:
                     break
@@ -90,10 +91,10 @@ database gets the tables of most migrations at once."""
                 time.sleep(0.5)
             try:
                 cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
-                cursor.execute("SET statement_timeout = 0")  # an index of a large table takes as long as it takes
+                cursor.execute("SET statement_timeout = 0")  # an index of a large table takes its time
                 yield
             finally:
-                connection.close()  # with its locks and limits, also when it is broken
+                connection.close()  # releases its locks and limits, even when it is broken
 
     def _drop_half_built(self, connection: BaseDatabaseWrapper) -> None:
         with connection.cursor() as cursor:

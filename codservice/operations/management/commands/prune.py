@@ -61,9 +61,9 @@ anonymises customers of orders that ended over CUSTOMER_RETENTION_DAYS ago. Safe
 
 
 def _batches(kept: timedelta) -> int:
-    """How many there will be, as far as it can be told."""
+    """How many batches there will be, as far as can be told."""
     count = 0
-    with suppress(retention.SweepsFailed):  # the run itself will say so
+    with suppress(retention.SweepsFailed):  # the run itself will report it
         for _ in retention.sweep(kept, dry_run=True):
             count += 1
     return count
