@@ -1,4 +1,4 @@
-// The call screen: drafts of what is written, which order is chosen, copying the phone number.
+// The call screen: drafts of what is typed, choosing an order, copying the phone number.
 "use strict";
 
 (() => {
@@ -17,7 +17,7 @@
   keep();
   form.addEventListener("input", keep);
 
-  // What was refused is written anew, as soon as its panel may be used.
+  // Focus the refused field once its panel can be used.
   document.addEventListener("pressing", () => {
     if (document.activeElement === document.body) form.querySelector("[aria-invalid]")?.focus();
   }, { once: true });
@@ -34,7 +34,7 @@
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
-  // As the last one was left; at first open on a wide screen, where there is a column for it.
+  // Open or closed as last time; at first, open on wide screens, which have a column for it.
   document.querySelectorAll("details.script").forEach((script) => {
     script.open = JSON.parse(localStorage.getItem("script")) ?? matchMedia("(min-width: 1500px)").matches;
     script.addEventListener("toggle", () => localStorage.setItem("script", script.open));

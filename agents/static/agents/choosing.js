@@ -1,4 +1,4 @@
-// The list's bar: says how many orders are chosen, and chooses all of the page.
+// The list's bar: counts the chosen orders, and can choose the whole page.
 "use strict";
 
 (() => {
@@ -20,7 +20,7 @@
     for (const box of boxes) box.checked = page.checked;
   });
   form.addEventListener("change", show);
-  addEventListener("pageshow", show); // a browser that comes back remembers what was chosen
+  addEventListener("pageshow", show); // on the way back, browsers restore the choice
   said.hidden = page.parentElement.hidden = false;
   show();
 })();

@@ -1,5 +1,5 @@
-// The desk as it is now: looks every few seconds while somebody can see it, and says in the title how many calls that were
-// promised are due.
+// Keeps the desk up to date: asks every few seconds while the page is visible, and shows in the title how many promised
+// calls are due.
 "use strict";
 
 (() => {
@@ -9,7 +9,7 @@
   function show(page) {
     for (const id of ["now-counters", "now-next", "now-lists"]) {
       const [now, next] = [document, page].map((each) => each.getElementById(id));
-      // Who is about to press something in it shall find it there.
+      // Do not replace what somebody is about to press.
       if (!next || next === now || now.contains(document.activeElement)) continue;
       now.replaceChildren(...next.childNodes);
       Object.assign(now.dataset, next.dataset);
@@ -23,7 +23,7 @@
     const answer = await pressing.ask(lists.dataset.now);
     if (!answer?.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (!pressing.isSent()) show(page); // else it may hold what is being sent
+    if (!pressing.isSent()) show(page); // or it may hold the form being sent
   }
 
   setInterval(look, lists.dataset.lookedEvery * 1000);

@@ -1,5 +1,5 @@
-// What is being written of a call, in localStorage: draft:<name> → {said, state, at}. call.js writes it, gone.js shows one,
-// this forgets what was sent or is a day old.
+// Drafts about calls, in localStorage: draft:<name> → {said, state, at}. call.js writes them, gone.js shows one, and
+// this deletes those sent or a day old.
 "use strict";
 
 const DRAFTS = "draft:";

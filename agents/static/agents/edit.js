@@ -1,11 +1,11 @@
-// Editing an order: the total as it will be, and places to choose from while typing.
+// Editing an order: its new total, products, the fee, and places to choose from.
 "use strict";
 
 (() => {
   const form = document.querySelector("form[data-surcharge]");
   const total = document.getElementById("total");
 
-  // --- The total: in centimes, so that no binary fraction is met ---
+  // --- The total, in centimes to avoid binary fractions ---
 
   function centimes(text) {
     const plain = text.replace(/[\s٬]/g, "").replace(/[٠-٩۰-۹]/g, (digit) => digit.charCodeAt() % 16);
@@ -34,7 +34,7 @@
   form.addEventListener("input", show);
   show();
 
-  // --- What the other buttons do: the page as it would come back, of which parts are taken over ---
+  // --- The other buttons: they fetch the page as it would come back, and take over parts of it ---
 
   const failed = document.getElementById("failed");
 
@@ -42,7 +42,7 @@
     return pressing.ask(location.pathname, { method: "POST", body: sent });
   }
 
-  /** The page, and what was sent for it; no page where none came, which the agent is told unless it leads elsewhere. */
+  /** The page and the fields sent for it. Without a page, it is null, and the agent is told unless it redirects. */
   async function ask(name, value) {
     const sent = new URLSearchParams(new FormData(form));
     sent.set(name, value);
@@ -52,7 +52,7 @@
     return { sent, page: text ? new DOMParser().parseFromString(text, "text/html") : null };
   }
 
-  /** Take over a part. What was written in it since it was sent stays, and who writes there stays there. */
+  /** Take over a part of the page. What was typed there since sending stays, and so does the focus. */
   function take(part, page, sent) {
     const [now, next] = [document, page].map((each) => each.querySelector(part));
     let focused;
@@ -69,15 +69,15 @@
     focused?.focus();
   }
 
-  // Products: they come one after the other, and nothing is saved before. A search waits for them too, and is given up
-  // for whatever is asked next.
+  // Products arrive one after the other, and saving waits for them. A search waits too, and is dropped for whatever
+  // is asked next.
 
   let searches = 0;
   let coming = 0; // products
   let choosing = Promise.resolve();
   let saving = null; // by which button
 
-  /** What is found, which is long; how much it is, is read out. */
+  /** Show what was found; only the count is read out. */
   function offer(page, sent) {
     take("#said", page, sent);
     take("#found", page, sent);
@@ -103,7 +103,7 @@
       if (page) {
         takeChosen(page, sent, focused);
       } else {
-        saving = null; // without what was pressed
+        saving = null; // save nothing without it
         pressing.check();
       }
       if (coming || !saving) return;
@@ -112,7 +112,7 @@
     });
   }
 
-  /** The line that is new, or has become another. Its quantity is written next, unless the agent has gone elsewhere. */
+  /** The added or changed line. Its quantity gets the focus, unless the agent has moved on. */
   function takeChosen(page, sent, focused) {
     const isHere = [focused, document.body].includes(document.activeElement);
     form.dataset.unsent = "";
@@ -136,10 +136,10 @@
     saving = event.submitter;
   }, true);
 
-  // Saving. Only an answer that is a page takes this one's place: what is typed in it is nowhere else.
+  // Saving. Only a page may replace this one, because what is typed here is stored nowhere else.
 
   form.addEventListener("submit", async (event) => {
-    if (event.defaultPrevented) return; // comes again
+    if (event.defaultPrevented) return; // sent later
     event.preventDefault();
     failed.textContent = "";
     const answer = await post(new URLSearchParams(new FormData(form)));
@@ -147,7 +147,7 @@
     const isElsewhere = answer?.type === "opaqueredirect";
     const isSaved = isElsewhere && await isSignedIn();
     if (isPage || isSaved) form.dataset.sent = "";
-    if (isPage) return form.submit(); // what is refused changes nothing, however often
+    if (isPage) return form.submit(); // refused forms can be sent again safely
     if (isSaved) return location.assign(form.querySelector(".bar a").href);
     if (!isElsewhere) failed.textContent = failed.dataset.says;
     pressing.set("sent", false);
@@ -157,7 +157,7 @@
     return (await pressing.ask(form.dataset.state))?.ok;
   }
 
-  // The fee: only the last question is answered.
+  // The fee: only the last request counts.
 
   let proposals = 0;
   let isFeeWanted = false; // in the same wilaya too
@@ -185,7 +185,7 @@
     const button = event.target.closest("button[name]");
     if (!button || pressing.isDead(button)) return;
     event.preventDefault();
-    if (button.name !== "propose") clearTimeout(typing); // else the search would take the place of what was chosen
+    if (button.name !== "propose") clearTimeout(typing); // or the search would replace what was chosen
     buttons[button.name](button.value);
   });
 
@@ -205,24 +205,24 @@
     if (event.target.name === "wilaya") propose(false);
   });
 
-  // --- Another wilaya, by its code: the same one in other words is none, nor is what cannot be read ---
+  // --- A change of wilaya, by code: another spelling or unreadable text is no change ---
 
   const places = form.querySelector("[data-places]");
-  const communes = {}; // what was last written of each wilaya
+  const communes = {}; // what was last typed for each wilaya
   let wilaya = places.dataset.wilaya;
   let feeFor = wilaya;
 
   function move(code, written) {
     if (!code || code === wilaya) return;
     const { commune } = form.elements;
-    if (commune.value === written) { // else it has been written since, of the new one
+    if (commune.value === written) { // not retyped since for the new wilaya
       communes[wilaya] = written;
       commune.value = communes[code] ?? "";
     }
     wilaya = code;
   }
 
-  // --- Places: a combobox after the ARIA Authoring Practices ---
+  // --- Places: a combobox by the ARIA Authoring Practices ---
 
   const inArabic = document.documentElement.lang.startsWith("ar");
 
@@ -259,7 +259,7 @@
     }
 
     function choose(option) {
-      asked++; // what is still being asked for opens no list any more
+      asked++; // pending requests no longer open the list
       input.value = option.dataset.name;
       open(false);
       if (!around) move(option.dataset.code, form.elements.commune.value);
@@ -294,7 +294,7 @@
       open(found.length > 0);
     }
 
-    /** The active place, else the first of those that answer what is written: they may still be on their way. */
+    /** Choose the active place, or else the first match for what is typed, once it has arrived. */
     async function take() {
       const last = searching;
       if (active < 0) await last;
@@ -310,7 +310,7 @@
         if (list.hidden) searching = search();
         else activate((active + (event.key === "ArrowDown" ? 1 : -1) + count) % count);
       } else if (event.key === "Enter") {
-        event.preventDefault(); // chooses a place here, and saves nothing
+        event.preventDefault(); // choose a place; do not save
         take();
       } else if (event.key === "Tab" && active >= 0) {
         choose(list.children[active]);
@@ -324,5 +324,5 @@
   combobox(form.elements.wilaya, null);
   combobox(form.elements.commune, form.elements.wilaya);
 
-  form.querySelector("[aria-invalid]")?.focus(); // what was refused is written anew
+  form.querySelector("[aria-invalid]")?.focus(); // the refused field
 })();

@@ -1,4 +1,4 @@
-// The page of a customer who is gone shows what the agent had written of them.
+// The page of a customer who is gone shows what the agent had typed.
 "use strict";
 
 (() => {

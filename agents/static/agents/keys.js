@@ -1,7 +1,7 @@
-// Single keys press what bears them (data-key), while nobody types.
+// Single keys press the element with that data-key, unless typing.
 "use strict";
 
-/** Letters as they are written on the keys; digits, and letters of other scripts, by their place: A also by AZERTY's. */
+/** Latin letters by what the key says; digits and other scripts by the key's place, where AZERTY's A counts as A too. */
 function keyOf(event) {
   if (/^[a-z]$/i.test(event.key)) return event.key.toLowerCase();
   const place = /^(?:Digit|Numpad|Key)(.)$/.exec(event.code.replace("KeyQ", "KeyA"));
@@ -20,7 +20,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (isTyping(event.target)) {
-    // Enter in a panel presses the panel's own button.
+    // Enter in a panel presses that panel's button.
     const button = event.key === "Enter" && event.target.matches("input") && event.target.closest(".panel")?.querySelector("button.wide");
     if (button) {
       event.preventDefault();
@@ -40,23 +40,23 @@ document.addEventListener("keydown", (event) => {
   else pressed.click();
 });
 
-/** The second of two keys: what it presses in the panel that the first one opened. */
+/** What the second of two keys presses in the panel that the first one opened. */
 function inOpenPanel(key) {
   return document.querySelector(`details[name][open] [data-then="${CSS.escape(key)}"]`);
 }
 
-/** While a panel is open, no key decides anything beside it. */
+/** While a panel is open, no key decides anything outside. */
 function ifNoPanel() {
   return document.querySelector("details[name][open]") ? ":not([name=outcome])" : "";
 }
 
-/** The key that opened the panel, pressed again by a hand that trembles, is no choice in it. */
+/** The key that opened the panel, pressed again within a second, chooses nothing in it. */
 let opened = { key: null, at: 0 };
 function isSecondOfTwo(pressed, key) {
   return pressed.dataset.then && key === opened.key && performance.now() - opened.at < 1000;
 }
 
-/** At once: the next key may already be meant for the panel. The event `toggle` comes later. */
+/** Acts at once, as the next key may be for the panel and the `toggle` event comes later. */
 function turn(panel, key) {
   panel.open = !panel.open;
   if (panel.open) opened = { key, at: performance.now() };
@@ -64,12 +64,12 @@ function turn(panel, key) {
   else panel.querySelector("summary").focus();
 }
 
-/** The first choice; what is typed is reached by its key, or by Tab. */
+/** Focus the first choice; fields are reached by key or Tab. */
 function enter(panel) {
   if (!panel.querySelector(".panel").contains(document.activeElement)) panel.querySelector(".panel button").focus();
 }
 
-// What cannot be done without words asks for them.
+// A choice that needs words asks for them.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-asks]");
   const words = button && document.getElementById(button.dataset.asks);

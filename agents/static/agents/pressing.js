@@ -1,14 +1,14 @@
-// When a page may be pressed: not while something is being sent, not while the service is out of reach, and not in the
-// first data-settles milliseconds of a screen that decides; the call screen's outcomes alone the service refuses then too.
-// isShut: buttons are shown as disabled; not while something is sent, for what is disabled is not sent along.
+// When buttons work: not while a form is being sent, not while the service is out of reach, and not in the first
+// data-settles milliseconds of a deciding screen (the service itself refuses early presses only of call outcomes).
+// isShut: buttons are shown as disabled; not while sending, because disabled ones would not be sent.
 // isDead: a press on this does nothing.
 "use strict";
 
 const pressing = (() => {
   const said = document.currentScript.dataset;
   document.documentElement.dataset.keys = said.keys;
-  const reasons = new Set(); // of: new, sent, away
-  let isChecked = false; // the form that is being sent has found the service there
+  const reasons = new Set(); // new, sent, away
+  let isChecked = false; // the form being sent has found the service up
   let settling, rechecking, warning;
 
   function set(reason, isDead) {
@@ -44,13 +44,13 @@ const pressing = (() => {
     if (warning) warning.textContent = isAway ? said.away : "";
   }
 
-  /** The service's answer; null where none comes in time. A redirect leads to the login. */
+  /** The service's answer, or null if none comes in time. A redirect means the login. */
   function ask(address, options) {
     const usual = { redirect: "manual", cache: "no-store", signal: AbortSignal.timeout(8000) };
     return fetch(address, { ...usual, ...options }).catch(() => null);
   }
 
-  /** Is the service there? */
+  /** Is the service up? */
   async function check() {
     const answer = navigator.onLine ? await ask(said.here, { method: "HEAD" }) : null;
     setAway(!answer?.ok);
@@ -60,7 +60,7 @@ const pressing = (() => {
   addEventListener("offline", () => setAway(true));
   addEventListener("online", check);
 
-  /** Of a new screen only what stands in its fieldsets. */
+  /** On a new screen, only its fieldsets are dead. */
   function isDead(target) {
     return reasons.has("sent") || reasons.has("away") || (reasons.has("new") && Boolean(target?.closest("fieldset[data-needs]")));
   }
@@ -79,7 +79,7 @@ const pressing = (() => {
 
   document.addEventListener("submit", async (event) => {
     const { target: form, submitter } = event;
-    if (isChecked) return; // for the second time, and to the service
+    if (isChecked) return; // the second time: send it
     if (isDead(submitter)) {
       event.preventDefault();
       event.stopPropagation();
@@ -92,7 +92,7 @@ const pressing = (() => {
       isChecked = true;
       form.requestSubmit(submitter);
       isChecked = false;
-      setTimeout(set, 30_000, "sent", false); // stopped, or without an answer
+      setTimeout(set, 30_000, "sent", false); // stopped, or no answer
     } else {
       set("sent", false);
     }

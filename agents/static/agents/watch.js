@@ -1,5 +1,5 @@
-// Looks whether what the page shows is still true, and keeps the customer while the agent is at work. The form with
-// data-state says where to ask; its fieldsets with data-needs hold what is not to be pressed any more.
+// Checks whether what the page shows is still true, and renews the lease while the agent is at work. The form's
+// data-state says where to ask; fieldsets with data-needs are disabled when it is not true any more.
 "use strict";
 
 (() => {
@@ -41,7 +41,7 @@
 
   // --- Asking the service ---
 
-  /** The answer as JSON; null when there is none. */
+  /** The answer as JSON, or null if none comes. */
   async function ask(url, options) {
     const answer = await pressing.ask(url, options);
     if (answer?.type === "opaqueredirect" || answer?.status === 403) {

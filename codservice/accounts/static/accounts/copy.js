@@ -1,4 +1,4 @@
-// `<button data-copy="id" hidden>` copies the text of the element with that id and says so. It is shown when it can.
+// `<button data-copy="id" hidden>` copies the text of the element with that id and says so. Shown if scripts run.
 const said = document.createElement("p");
 said.className = "hidden";
 said.setAttribute("role", "status");
@@ -12,7 +12,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     try {
       await navigator.clipboard.writeText(source.textContent);
     } catch {
-      document.execCommand("copy"); // where the page is not secure: the selection
+      document.execCommand("copy"); // copies the selection on insecure pages
     }
     button.textContent = said.textContent = button.dataset.copied;
     setTimeout(() => {

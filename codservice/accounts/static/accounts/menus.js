@@ -1,4 +1,4 @@
-// An open menu closes by a press or the focus elsewhere, and by Escape, which leads back to it.
+// A menu closes when something else is pressed or focused, and by Escape, which focuses it.
 function shut({ target }) {
   for (const menu of document.querySelectorAll("details.menu[open]")) menu.open = menu.contains(target);
 }

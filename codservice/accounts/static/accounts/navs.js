@@ -1,5 +1,5 @@
-// A row of links that scrolls sideways, as on a phone: the current one is to be seen, and the whole of that to which the
-// keyboard comes. Under a finger none moves away.
+// In a row of links that scrolls sideways, as on a phone, the current one is scrolled into view, and so is a link that
+// the keyboard focuses. None moves under a finger.
 "use strict";
 
 for (const here of document.querySelectorAll("nav > [aria-current]")) {

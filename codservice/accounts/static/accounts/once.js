@@ -1,13 +1,13 @@
-// A form is not sent again while its answer is on its way: both would be carried out and the second answer alone be seen,
-// which has no key that is shown once, and calls a code or a link used up that has just let somebody in.
+// A form is not sent again while its answer is on its way. Both would be carried out, and only the second answer seen:
+// one without the key that is shown once, or one that calls the code or link just used invalid.
 "use strict";
 
 (() => {
-  const ANSWERED = 10_000; // milliseconds: by then, or it was stopped, or the answer is a file
+  const ANSWERED = 10_000; // milliseconds; later it was stopped, or the answer is a file
   let sent = { at: 0 };
 
-  // Who signs out or in, or switches the mode, makes the forms in other tabs out of date, however new they are: session.js
-  // hears it there.
+  // Signing in or out, or switching the mode, makes the forms in other tabs out of date, however new. session.js
+  // listens there.
   function tellOtherTabs() {
     localStorage.setItem("pages", Date.now());
   }
@@ -25,7 +25,7 @@
   });
   if (!document.querySelector("script[data-person]")) tellOtherTabs();
 
-  // Who was asked whether to leave (unsent.js), and stays, has sent nothing.
+  // Nothing is sent if the person chooses to stay on the page (unsent.js).
   addEventListener("beforeunload", (event) => {
     setTimeout(() => { if (event.defaultPrevented) sent = { at: 0 }; });
   });

@@ -1,10 +1,10 @@
-// An element with `data-refresh="address"` is asked for there every few seconds, until it comes without the attribute.
-// A page that nobody looks at does not ask, and after a quarter of an hour nobody waits any more.
+// Refetches an element from its `data-refresh="address"` every few seconds, until it comes without the attribute.
+// It pauses while the page is hidden, and gives up after a quarter of an hour.
 const EVERY = 3000;
 const UNTIL = Date.now() + 15 * 60 * 1000;
 
-// Only what has changed, so that only that is read out, and a link that somebody is about to press keeps the focus, also
-// when something comes or goes above it.
+// Changes only what differs, so that only that is read out, and a link that is about to be pressed keeps the focus even
+// when something above it changes.
 function write(now, fresh) {
   let old = now.firstChild;
   function drop() {
@@ -25,7 +25,7 @@ function write(now, fresh) {
   while (old) drop();
 }
 
-// Of a text that is next to come, of an element any that comes.
+// For a text only the next node, for an element any later one.
 function counterpart(child, old) {
   const isText = child.nodeType === Node.TEXT_NODE;
   while (old && !old.cloneNode().isEqualNode(child.cloneNode())) old = isText ? null : old.nextSibling;

@@ -1,7 +1,7 @@
-// What is typed into a form is lost when it is sent by somebody who has been signed out meanwhile. So one that has stood
-// for a while, or since which another tab has sent something (once.js), first asks for its page (data-here, where the
-// address is one that only takes forms): the form stays where it is while that is the login's, another person's or the
-// other mode's, or nothing answers, and is sent with the token of now when it is not.
+// Sending a form after being signed out would lose what was typed. So a form that is a while old, or since which another
+// tab has sent something (once.js), first fetches its page (data-here, if the address only takes forms). If that is the
+// login, another person's page or the other mode's, or nothing answers, the form is not sent. Otherwise it is sent with
+// the current token.
 "use strict";
 
 (() => {
@@ -14,7 +14,7 @@
     if (event.key === "pages") seen = 0;
   });
 
-  /** Why the form is not to be sent; empty when it is, or nobody can say. */
+  /** Why not to send the form; empty if it may be sent, or unknown. */
   async function whyNot() {
     const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
     if (new URL(answer.url).pathname === said.login) return said.signedOut;
