@@ -119,8 +119,8 @@ def for_workers(
 ) -> Callable[..., HttpResponse]:
     """A view for people who may work on orders.
 
-    Anyone who must sign in first is sent back to the page afterwards; after a POST, to the path that `home` makes of
-    the view's arguments.
+    Anyone who must sign in first is sent back to the page they were on. If there is none, they are sent to the path
+    that `home` makes of the view's arguments.
     """
     # Imported here because this module is loaded before the models.
     from codservice.accounts.account_page import sign_in_first

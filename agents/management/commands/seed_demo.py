@@ -24,7 +24,7 @@ from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
 BATCH = 200
-# How many orders of a hundred end where, as call centers tell it: most wait or are confirmed, a fifth are canceled.
+# How many orders of a hundred end where, as call centers tell it: most wait or are confirmed, a sixth are canceled.
 FATES = {
     "new": 22,
     "silent": 12,
