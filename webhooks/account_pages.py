@@ -1,7 +1,7 @@
-"""The account's pages about webhooks, at /account/webhooks: register, change, try, rotate, delete, recover. A webhook's
-own page is its log (`log_pages`).
+"""The account's pages about webhooks, at /account/webhooks: register, change, test, rotate, delete, recover.
 
-They do what the API does by the same functions (`registry`, `events.ping`, `recovery`), with the same checks.
+A webhook's own page is its log (`log_pages`). The pages use the same functions (`registry`, `events.ping`, `recovery`)
+and the same checks as the API.
 """
 
 from functools import partial
@@ -41,7 +41,7 @@ OFF = gettext_lazy("This webhook is off. Turn it on first.")
 
 
 class WebhookForm(Form):
-    """A webhook to register. What the API would refuse is refused here in the same words."""
+    """A webhook to register. Refuses what the API refuses, in the same words."""
 
     url = forms.CharField(
         label=gettext_lazy("Address"),
@@ -76,7 +76,7 @@ class WebhookForm(Form):
 
 
 class WebhookChangeForm(SinceShown, WebhookForm):
-    """As `WebhookForm`, of a webhook that is there already; its secret stays."""
+    """Like `WebhookForm`, for an existing webhook. Its secret stays."""
 
     is_active = forms.BooleanField(
         label=gettext_lazy("It is on"),
@@ -91,7 +91,7 @@ class WebhookChangeForm(SinceShown, WebhookForm):
 
 
 class RecoverForm(Form):
-    """The time whose changes are to be sent after all."""
+    """The days whose changes are to be sent after all."""
 
     since = DayField(label=gettext_lazy("From"))
     until = DayField(
@@ -125,8 +125,9 @@ def _webhook(account: Account, id: UUID) -> Webhook:
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
-    """The account's webhooks; by POST a new one, whose secret is shown in this answer and never again. A second press
-    makes no second one, of which the shop would be told all twice."""
+    """List the account's webhooks; POST registers one, whose secret is shown in this answer only.
+
+    A second click does not register a second one, which would send the shop everything twice."""
     form, new, secret, status = WebhookForm(request.POST or None), None, "", 200
     if request.method == "POST":
         status = 422
@@ -145,8 +146,7 @@ def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST a new secret, shown in this answer and never again. A question makes one secret, not
-    two."""
+    """GET asks for confirmation; POST creates a new secret, shown in this answer only, and once per confirmation."""
     webhook = _webhook(account, id)
     if request.method != "POST":
         text = _(
@@ -177,7 +177,7 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST the deed."""
+    """GET asks for confirmation; POST deletes the webhook."""
     webhook = _webhook(account, id)
     if request.method != "POST":
         return confirmation(
@@ -196,7 +196,7 @@ def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_POST
 def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Send a test event, or an example of a kind; its own page then says how it goes."""
+    """Send a test event, or an example of a kind of event; the delivery's page then shows how it goes."""
     webhook = _webhook(account, id)
     try:
         kind = read_ping({"event": request.POST.get("event") or None})
@@ -217,7 +217,7 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Changes its address, kinds and note, and whether it is on."""
+    """Change a webhook's address, kinds of events and note, and turn it on or off."""
     shown, status = _webhook(account, id), 200
     initial = {name: getattr(shown, name) for name in ("url", "description", "events", "is_active")}
     form = WebhookChangeForm(request.POST if request.method == "POST" else None, initial=initial)
@@ -241,7 +241,7 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question of which days; a POST has sent what was missed in them."""
+    """GET asks for days; POST sends what was missed in them."""
     shown = _webhook(account, id)
     form = RecoverForm(request.POST if request.method == "POST" else None, initial={"since": days.today()})
     if not form.is_valid():

@@ -1,7 +1,7 @@
-"""What operators see of webhooks, events, deliveries and attempts: all of it to look at, none of it to edit.
+"""The operators' read-only pages of webhooks, events, deliveries and attempts. Deliveries can be resent.
 
-What belongs to accounts' twins for tests is shown on the accounts' own pages alone. Secrets are not even read from the
-database here. Deliveries can be resent.
+Rows of accounts' twins for tests are shown on the accounts' own pages only. Secrets are not even read from the
+database here.
 """
 
 from typing import Any
@@ -29,11 +29,11 @@ class OfLiveAccounts(ReadOnly):
 
 
 class FoundById(OfLiveAccounts):
-    """Rows that are searched by ids alone: those in the columns `ids`. An empty search finds all."""
+    """Rows that are searched only by the ids in the columns `ids`. An empty search finds all."""
 
-    search_fields = ("id__exact",)  # there is a search box; `get_search_results` says what it finds
+    search_fields = ("id__exact",)  # only makes the search box appear; `get_search_results` does the search
     ids: tuple[str, ...] = ("id",)
-    long: tuple[str, ...] = ()  # columns that a row's own page shows, and no list
+    long: tuple[str, ...] = ()  # columns that only a row's own page shows, not the list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
@@ -110,7 +110,7 @@ class WebhookFilter(Owner):
 
 
 class FailedFilter(Choice):
-    """Offered for one webhook alone: over all there is no index by status. The list of webhooks says what fails now."""
+    """Offered only for one webhook: there is no index by status over all. The list of webhooks shows what fails now."""
 
     title = gettext_lazy("status")
     parameter_name = "status"
@@ -135,8 +135,8 @@ class DeliveryAdmin(FoundById):
         return super().get_queryset(request).with_webhook().select_related("event")
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        """A webhook's along its log. All of them along the index of `one_delivery_per_event_and_webhook`: events' ids
-        sort by time, deliveries' do not."""
+        """Use the index of the log for one webhook, and for all that of `one_delivery_per_event_and_webhook`, whose
+        event ids sort by time."""
         if request.GET.get(WebhookFilter.parameter_name):
             return ("-created_at", "-id")
         return ("-event_id", "-webhook_id")

@@ -1,7 +1,7 @@
-"""Mails about webhooks that have stopped answering, and about their being well again.
+"""Mails about webhooks that have stopped answering, and about their recovery.
 
-What was told stands in the webhooks' rows. It is written after the mail has gone: what is killed in between tells it
-once more, when its lease is over, and nobody is told nothing.
+The webhooks' rows record what holders were told. They are written after the mail was sent: if the process is killed in
+between, the mail is sent once more when its lease is over, but never lost.
 """
 
 import logging
@@ -23,21 +23,21 @@ from webhooks.models import Webhook, WebhookQuerySet
 logger = logging.getLogger(__name__)
 
 DUTY = "webhook-alarms"
-AT_MOST_EVERY = timedelta(days=1)  # mails that a webhook has failed
+AT_MOST_EVERY = timedelta(days=1)  # between mails that a webhook fails
 LEASE = timedelta(minutes=5)
-SECONDS = 20.0  # of a round, which holds one of a worker's few threads; what slow mails leave is the next one's
-MOST = 500  # webhooks of a round
+SECONDS = 20.0  # how long a round holds one of a worker's few threads; if mails are slow, the next one goes on
+MOST = 500  # webhooks in a round
 
 
 def tell() -> int:
-    """Mail to account holders what they are to know; how many mails. One worker at a time does it."""
+    """Mail account holders whose webhooks fail or are well again; one worker at a time. Returns how many mails."""
     taken = duties.take(DUTY, every=timedelta(0), lease=LEASE)
     if taken is None:
         return 0
     until = time.monotonic() + SECONDS
     try:
         webhooks = Webhook.objects.filter(deleted_at=None, is_active=True)
-        # Code of before, which runs beside a migration, notes no time.
+        # The previous release, which still runs during a migration, does not set this time.
         webhooks.filter(is_failing=True, failing_since=None).update(failing_since=Now())
         news = [("failing", _failing(webhooks)), ("well", _well(webhooks))]
         if randbits(1):
@@ -57,7 +57,7 @@ def _well(webhooks: WebhookQuerySet) -> WebhookQuerySet:
 
 
 def _tell_all(webhooks: WebhookQuerySet, what: str, until: float) -> int:
-    """Account by account, in another order in each round: who cannot be told keeps nobody behind waiting for ever."""
+    """Go account by account, in a random order, so that holders who cannot be mailed do not keep others waiting."""
     of_account = defaultdict(list)
     turn = Func("account_id", randbits(62), function="uuid_hash_extended")
     webhooks = webhooks.without_secrets().select_related("account__holder").order_by(turn, "id")
@@ -67,15 +67,15 @@ def _tell_all(webhooks: WebhookQuerySet, what: str, until: float) -> int:
 
 
 def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
-    """Send one mail about all of an account's webhooks. One that cannot be sent is tried again in the next round."""
+    """Send one mail about all these webhooks of an account. If that fails, the next round tries again."""
     account = webhooks[0].account
-    holder = account.holder  # a twin has none: that a developer's own receiver rests is no news
+    holder = account.holder  # a twin has none: nobody needs a mail about a developer's own receiver
     if account.is_active and holder is not None and holder.is_active and holder.email:
         context = {"webhooks": webhooks, "account": account, "link": _link()}
         subject, text = mails.subject_and_text(f"webhooks/mail_{what}", context)
         try:
             mails.send(subject, text, holder.email)
-        except (OSError, ValueError) as error:  # smtplib's own; and an address or text that makes no mail
+        except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
             logger.warning("the holder of account %s could not be told of a webhook: %s", account.id, error)
             return False
     _note([webhook.id for webhook in webhooks], what)
@@ -88,6 +88,6 @@ def _note(ids: Sequence[UUID], what: str) -> None:
 
 
 def _link() -> str:
-    """Where the pages are, when the settings name one host."""
+    """Return the URL of the account's webhooks page, or "" unless the settings name exactly one host."""
     hosts = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
     return f"http{'s' if settings.HTTPS else ''}://{hosts[0]}/account/webhooks" if len(hosts) == 1 else ""

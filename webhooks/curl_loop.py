@@ -23,19 +23,19 @@ _CURL_EVENTS = {
 }
 
 
-# How long a connection may be worked on at a stretch, in seconds of the processor's time (a handshake and a body need
-# some milliseconds), and how often that is looked at, in seconds.
+# How long libcurl may work on one connection at a stretch, in seconds of CPU time (a handshake and a body need some
+# milliseconds), and how often that is checked, in seconds.
 AT_A_STRETCH = 0.1
 LOOK_AFTER = 0.1
 
 
 class CurlLoop:
-    """Handles under way. For one thread, apart from `wake_up`.
+    """Handles under way. For use by one thread, apart from `wake_up`.
 
-    A connection that libcurl does not come back from is cut off, and its attempt fails: OpenSSL reads a handshake's
-    messages (session tickets, in TLS 1.3) until none is there, so that a receiver which sends nothing else would hold
-    all the others up, their deadlines too. A connection that is kept for the next post is cut off as soon as it sends
-    something: libcurl would look into it then, and use it no more anyway.
+    A connection that libcurl does not return from is cut off, and its attempt fails. OpenSSL reads handshake messages
+    (session tickets, in TLS 1.3) until there are no more, so a receiver that sends nothing else would hold up all
+    others and their deadlines. A connection that is kept for the next post is cut off as soon as it sends something:
+    libcurl would read it, and would not use the connection again anyway.
     """
 
     def __init__(self, *, connections: int) -> None:
@@ -50,15 +50,15 @@ class CurlLoop:
         self._ear.setblocking(False)
         self._selector.register(self._ear, selectors.EVENT_READ)
         self._in_use: dict[int, int] = {}  # sockets, with their inodes
-        self._kept: dict[int, int] = {}  # likewise; libcurl does not say when it closes one, whose number others get
-        self._at_work: tuple[int | None, int] | None = None  # the socket that libcurl sees to now, and the thread
+        self._kept: dict[int, int] = {}  # likewise; libcurl does not say when it closes one, and numbers are reused
+        self._at_work: tuple[int | None, int] | None = None  # the socket that libcurl works on now, and the thread
         self._cutting = threading.Lock()
         self._closed = threading.Event()
         threading.Thread(target=self._watch_work, name="curl-watch", daemon=True).start()
         self.add = self._multi.add_handle
 
     def turn(self, until: float) -> bool:
-        """Let libcurl do what is to be done; waits for it no longer than `until`. Whether it was woken up."""
+        """Let libcurl do its work, waiting for some no longer than `until`. Returns whether `wake_up` was called."""
         if self._timer is not None:
             until = min(until, self._timer)
         is_woken = False
@@ -71,7 +71,7 @@ class CurlLoop:
                 _cut_off(key.fd, inode)
             else:
                 self._work(key.fd, self._multi.socket_action, key.fd, _CURL_EVENTS[mask])
-        # After the sockets: those of them that are cut off are found closed by what begins now.
+        # After the sockets, so that what begins now finds those closed that were cut off.
         if self._timer is not None and self._timer <= time.monotonic():
             self._timer = None
             self._work(None, self._multi.socket_action, pycurl.SOCKET_TIMEOUT, 0)
@@ -81,16 +81,19 @@ class CurlLoop:
         self._work(None, self._multi.remove_handle, curl)
 
     def _work(self, fd: int | None, call: Callable[..., Any], *args: Any) -> None:
-        """Have libcurl see to one socket, or to any that it wants."""
+        """Have libcurl work on one socket, or, for None, on any."""
         self._at_work = fd, threading.get_ident()
         try:
             call(*args)
         finally:
-            with self._cutting:  # not amid a cut: the descriptor may be another connection's by then
+            with self._cutting:  # not during a cut: the descriptor may belong to another connection by then
                 self._at_work = None
 
     def _watch_work(self) -> None:
-        """Runs in a thread of its own. The processor's time counts, so that no pause of the machine does."""
+        """Cut off connections that libcurl works on for too long. Runs in a thread of its own.
+
+        It measures CPU time, so that pauses of the machine do not count.
+        """
         watched, since, cuts = None, 0.0, 0
         while not self._closed.wait(LOOK_AFTER):
             with self._cutting:
@@ -102,7 +105,7 @@ class CurlLoop:
                 if self._at_work is not watched:
                     watched, since, cuts = self._at_work, worked, 0
                 elif worked - since > AT_A_STRETCH:
-                    # The one it sees to, or those it looks into before it begins; if that does not help, any.
+                    # The socket it works on, or the kept ones, which it reads before it begins; if that fails, all.
                     of_all = {**self._kept, **self._in_use}
                     suspects = of_all if cuts else self._kept.copy() if fd is None else [fd]
                     for each in suspects:
@@ -111,7 +114,7 @@ class CurlLoop:
                     since, cuts = worked, cuts + 1
 
     def ended(self) -> Iterator[tuple[Any, int]]:
-        """Handles that have ended, each with libcurl's error, 0 when there was none."""
+        """Yield the handles that have ended, each with libcurl's error, which is 0 for none."""
         more = 1
         while more:
             more, good, bad = self._multi.info_read()
@@ -121,7 +124,7 @@ class CurlLoop:
                 yield curl, error
 
     def wake_up(self) -> None:
-        """End a wait in `turn`; may be called from another thread."""
+        """End a wait in `turn`. May be called from any thread."""
         with contextlib.suppress(BlockingIOError):  # the bell is ringing already
             self._bell.send(b"!")
 
@@ -133,7 +136,7 @@ class CurlLoop:
         self._ear.close()
 
     def _watch(self, what: int, fd: int, multi: Any, data: Any) -> None:
-        """libcurl's wish to be told of a socket's events, or no longer: it keeps the connection then, or closes it."""
+        """Called by libcurl to watch a socket, or to stop: it then keeps the connection or closes it."""
         if what == pycurl.POLL_REMOVE:
             if (inode := self._in_use.pop(fd, None)) is not None:
                 self._selector.modify(fd, selectors.EVENT_READ)
@@ -142,7 +145,7 @@ class CurlLoop:
             self._selector.modify(fd, _SELECTOR_EVENTS[what])
         else:
             if self._kept.pop(fd, None) is not None:
-                self._selector.unregister(fd)  # a closed one with the same number, too
+                self._selector.unregister(fd)  # it may be a closed one with the same number
             self._selector.register(fd, _SELECTOR_EVENTS[what])
             self._in_use[fd] = os.fstat(fd).st_ino
 
@@ -151,9 +154,9 @@ class CurlLoop:
 
 
 def _cut_off(fd: int, inode: int) -> None:
-    """End the connection, where the descriptor is still its own; whoever reads from it finds its end.
+    """Shut the connection down, if the descriptor is still its own, so that its reader finds the end at once.
 
-    At once: what has come before is taken out of the kernel's buffer, whose megabytes are seconds of work.
+    Data that came before is taken out of the kernel's buffer, whose megabytes would be seconds of work.
     """
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
         if os.fstat(connection.fileno()).st_ino == inode:

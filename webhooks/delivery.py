@@ -1,14 +1,13 @@
 """The queue of deliveries: claim what is due, settle how it went. `webhooks.engine` sends what is claimed.
 
-Rows in PostgreSQL are the queue and the truth, its clock is the only one that due times are compared with. A claim
-takes a batch in one short statement and leaves it to this worker for LEASE; the posts go out in a sliding window,
-outside any transaction; results are settled in bulk by another short statement, which counts only those whose claim
-still stands. A claim is renewed when its post could not begin within BEGIN_WITHIN, or its result not be written for
-RENEW_AFTER. A worker that dies leaves claims that run out, or that its successor on the same machine gives back
-(`webhooks.roster`); whoever comes next takes them over.
+The rows in PostgreSQL are the queue, and due times are compared with its clock only. A claim takes a batch in one short
+statement and gives it to this worker for LEASE. The posts go out in a sliding window, outside any transaction. Another
+short statement settles results in bulk and counts only those whose claim still stands. A claim is renewed when its post
+could not begin within BEGIN_WITHIN, or its result could not be written for RENEW_AFTER. The claims of a worker that
+dies run out, or its successor on the same machine gives them back (`webhooks.roster`); other workers then take over.
 
-Any number of workers may drain at once. Nothing here waits for one receiver: `AT_ONCE` bounds what a webhook has
-under way, in the claim itself.
+Any number of workers may drain at once. Nothing here waits for a single receiver: the claim itself bounds the attempts
+that a webhook has under way (`AT_ONCE`).
 """
 
 import json
@@ -28,22 +27,22 @@ from webhooks.posts import NO_SECRET, UNRECORDED, Outcome, Post
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(seconds=10)  # an attempt's deadline, and as long again for its result, and some more
-PUT_OFF = timedelta(hours=1)  # of what cannot be written
-RENEW_AFTER = 4.0  # seconds: no attempt takes so long, so that only what cannot be settled is renewed
-BEGIN_WITHIN = 0.4  # seconds after its claim that a post begins; a deletion waits for no longer (`registry`)
-AT_ONCE = 50  # attempts of one webhook under way, over all workers
+LEASE = timedelta(seconds=10)  # an attempt's deadline, the same again for its result, and some more
+PUT_OFF = timedelta(hours=1)  # how long deliveries that cannot be written are put off
+RENEW_AFTER = 4.0  # seconds: no attempt takes so long, so that only claims that cannot be settled are renewed
+BEGIN_WITHIN = 0.4  # seconds from a claim to the begin of its post; a deletion waits no longer (`registry`)
+AT_ONCE = 50  # attempts under way to one webhook, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
 
 
 # --- Claim -------------------------------------------------------------------------------------------------------
 
-CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
+CLAIMING = 0x636C61696D  # the advisory lock that is held while claiming
 
-# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for, beginning
-# with webhooks that have least under way: receivers that take long, and have much to take, leave room for others.
-# Of many webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is
-# then not behind all that others have had for longer, and a claim does not cost what it leaves.
+# From each webhook, as many deliveries of both lanes as it has room for. Of these, as many as the worker has room for,
+# beginning with the webhooks that have least under way, so that slow receivers with much to take leave room for others.
+# With many webhooks, fewer of each are looked at: together about four times the worker's room. So a webhook with little
+# due is not behind the long backlogs of others, and the cost of a claim does not grow with what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
     -- How much each webhook has under way.
     SELECT webhook_id, count(*) AS n FROM {queue.UNDER_WAY} GROUP BY webhook_id
@@ -99,15 +98,16 @@ ORDER BY d.next_attempt_at
 
 
 def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Post]:
-    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries; of each
-    webhook by age, of all in turn.
+    """Claim up to `limit` due deliveries for the worker that `token` names.
 
-    Those to webhooks whose last attempt failed come after the others and are at most `limit_failing`. One claims at a
-    time: a snapshot that does not show the claims of another would let both fill the same webhook. Lock and claim
-    travel in one pipeline, which is one transaction without a pause that a stalled worker could hold the lock in.
+    First attempts come before retries; webhooks take turns, each with its oldest first. Deliveries to webhooks whose
+    last attempt failed come last and are at most `limit_failing`.
+
+    Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
+    Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.
     """
     close_old_connections()
-    begin_by = time.monotonic() + BEGIN_WITHIN  # from before the claim, so that the database's clock need not be asked
+    begin_by = time.monotonic() + BEGIN_WITHIN  # read before the claim, so that the database's clock is not needed
     limits = {
         "limit": limit,
         "limit_failing": limit if limit_failing is None else limit_failing,
@@ -118,7 +118,7 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
         with connection.connection.pipeline():
             connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
             cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
-        # Only now: to ask for rows inside of it would wait for them before the commit is sent.
+        # Only now: inside the pipeline this would wait for the rows before the commit is sent.
         rows = cursor.fetchall()
     here = time.monotonic()
     return [
@@ -140,16 +140,16 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
 
 
 def hold_off_claims() -> None:
-    """Let nobody claim until the caller's transaction ends. What was being claimed is committed when this returns.
+    """Let nobody claim until the caller's transaction ends. Claims that had begun are committed when this returns.
 
-    For a transaction that makes deliveries unclaimable: whoever claims after it sees that.
+    For transactions that make deliveries unclaimable: every later claim sees that.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
 
 
 def _readable(newest: bytes, previous: bytes | None) -> list[str]:
-    """The secrets to sign with; none (a failed attempt) when the newest is under a key that we do not have."""
+    """Return the secrets to sign with, or none (a failed attempt) when we have no key that decrypts the newest."""
     found = []
     for encrypted in (newest, previous):
         if encrypted is not None:
@@ -161,9 +161,9 @@ def _readable(newest: bytes, previous: bytes | None) -> list[str]:
     return found
 
 
-# A webhook is held while its claims are renewed: a deletion, a new address or secret of it either waits for that and
-# then sees fresh claims, or has the webhook, whose claims are then left alone. Nothing is waited for: who settles or
-# takes over locks claims too.
+# The webhook's row is locked while its claims are renewed. A deletion or a change of its address or secret either waits
+# and then sees the fresh claims, or holds the row already, and its claims are then left alone. This waits for no lock,
+# since settling and taking over lock claims too.
 _RENEW = """
 WITH webhook AS MATERIALIZED (
     SELECT id, url, secret, CASE WHEN previous_secret_until > now() THEN previous_secret END AS previous_secret
@@ -183,7 +183,7 @@ RETURNING c.delivery_id, webhook.url, webhook.secret, webhook.previous_secret
 
 
 class Renewed(NamedTuple):
-    """By when a post has to begin, where it goes then, and the secrets that sign it, as in `Post`."""
+    """When a post has to begin at the latest, its address and the secrets that sign it, as in `Post`."""
 
     begin_by: float
     url: str
@@ -191,9 +191,9 @@ class Renewed(NamedTuple):
 
 
 def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, Renewed]:
-    """Begin the leases of what `token` has claimed anew: which of it still is its own.
+    """Renew the leases of these claims of `token`, and return those that still stand.
 
-    What somebody else has taken over, and what is for a webhook that is deleted or off, is not among them.
+    Deliveries that another worker has taken over, or whose webhook is deleted or off, are not among them.
     """
     close_old_connections()
     begin_by = time.monotonic() + BEGIN_WITHIN
@@ -210,14 +210,14 @@ DELETE FROM webhooks_claim WHERE delivery_id = ANY(ARRAY(
 
 
 def release(token: UUID, delivery_ids: Sequence[UUID]) -> None:
-    """Give back what `token` has claimed and not sent, for others to take at once."""
+    """Give back deliveries that `token` has claimed and not sent, so that others can take them at once."""
     close_old_connections()
     with connection.cursor() as cursor:
         cursor.execute(_RELEASE, {"tokens": [token], "ids": list(delivery_ids)})
 
 
 def release_all(tokens: Sequence[UUID]) -> int:
-    """Give back all that workers have claimed who are dead; how much. Of it some may have been sent already."""
+    """Give back all claims of dead workers and return how many. Some of the deliveries may have been sent already."""
     close_old_connections()
     with connection.cursor() as cursor:
         cursor.execute(_RELEASE, {"tokens": list(tokens), "ids": None})
@@ -229,8 +229,8 @@ _SHORTEN_CLAIMS = f"""
 UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
     SELECT delivery_id FROM webhooks_claim WHERE until > {_LATEST} FOR UPDATE SKIP LOCKED))
 """  # noqa: S608  (of our own text)
-# By their lanes' indexes, in which so late a delivery comes last of its webhook's. A first attempt is due when it is
-# written, or after the others of a recovery.
+# Uses the lanes' indexes, in which such a late delivery is the last of its webhook. A first attempt is due when it is
+# written, or after the others of its recovery.
 _TOO_LATE = """
     SELECT late.id FROM {name} h CROSS JOIN LATERAL (
         SELECT id FROM webhooks_delivery
@@ -242,15 +242,14 @@ UPDATE webhooks_delivery
 SET next_attempt_at = now() + CASE attempt_count WHEN 0 THEN %(first_attempts)s ELSE %(retries)s END
 WHERE id = ANY(ARRAY({queue.of_each_lane(_TOO_LATE)}))
 """  # noqa: S608  (of our own text)
-_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}  # at most, by lanes
+_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}  # the longest, by lane
 
 
 def shorten_waits() -> int:
-    """Shorten claims that were made before the database's clock was set back, and bring deliveries forward that were
-    to be sent by the clock before: they would wait too long. How many.
+    """Shorten claims and bring deliveries forward that would wait too long because the database's clock was set back.
 
-    Each claim now runs out after its usual time from now: workers that are still at work renew or settle theirs. A
-    first attempt is due, and a retry after the longest of waits: never too early.
+    Returns how many. Each such claim now runs out after its usual time from now: workers that are still at work renew
+    or settle theirs. A first attempt becomes due now, and a retry after the longest wait, so that none is too early.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF})  # type: ignore[dict-item]
@@ -261,10 +260,10 @@ def shorten_waits() -> int:
 
 # --- Settle ------------------------------------------------------------------------------------------------------
 
-# Deliveries are locked first, by key, and then their claims, in the order of `_CLAIM`: a worker whose claim has run out
-# settles late, or waits for who takes it over and finds that it is no longer its own. What was dropped while its
-# attempt was under way is not tried again, but the attempt counts. That more is due of these webhooks is a look along
-# their lanes, where a claim for nothing would cost as much as one for something.
+# Deliveries are locked first, by key, and then their claims, in the order of `_CLAIM`. So a worker whose claim has run
+# out either settles late, or waits for the worker that takes it over and finds that the claim is no longer its own. A
+# delivery that was dropped while its attempt was under way is not tried again, but the attempt counts. Whether more is
+# due for these webhooks is read from their lanes: a claim that finds nothing costs as much as one that finds something.
 _SETTLE = f"""
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(
@@ -311,7 +310,7 @@ SELECT (SELECT count(*) FROM ours), EXISTS (
 """  # noqa: S608  (of our own text)
 
 
-# For a result that cannot be written as a row of the log.
+# For a result that cannot be written to the log.
 _END = """
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid, acknowledged boolean)
@@ -325,7 +324,7 @@ WITH result AS (
 )
 DELETE FROM webhooks_claim WHERE delivery_id IN (SELECT id FROM moved) AND token = %(token)s
 """
-# For a delivery that cannot be written at all: a long claim of nobody's, so that it is not sent again and again.
+# For a delivery that cannot be written at all: a long claim of NOBODY, so that it is not sent again and again.
 _PUT_OFF = f"""
 UPDATE webhooks_claim SET until = clock_timestamp() + %(put_off)s, token = '{queue.NOBODY}'
 WHERE token = %(token)s
@@ -333,22 +332,22 @@ WHERE token = %(token)s
 """  # noqa: S608  (of our own text)
 
 
-# No fault of what was to be written: nobody answers, or nothing is written after a failover (`codservice.postgresql`).
+# Errors that the results did not cause: the database is away, or read-only after a failover (`codservice.postgresql`).
 _AWAY = (OperationalError, InterfaceError)
 
 
 class Settled(NamedTuple):
-    """How many attempts have counted; whether more is due of their webhooks, which may have had no room for it."""
+    """How many attempts counted, and whether their webhooks have more due, for which there may have been no room."""
 
     counted: int
     is_more: bool
 
 
 def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
-    """Write how attempts went. One whose claim somebody else has by now does not count.
+    """Write the results of attempts. An attempt whose claim another worker has by now does not count.
 
-    Raises DatabaseError while the database is away; what did count then will not count again. One result that cannot be
-    written keeps no other from being written: it is noted as UNRECORDED, or its delivery is ended without a note.
+    Raises DatabaseError while the database is away; what counted before that does not count again. A result that cannot
+    be written does not stop the others: it is noted as UNRECORDED, or its delivery is ended without a note.
     """
     close_old_connections()
     results = [

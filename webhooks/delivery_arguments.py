@@ -1,4 +1,4 @@
-"""The filters of the commands that show and resend deliveries: `--status`, `--webhook` and the like."""
+"""The filters of the commands that list and resend deliveries: `--status`, `--webhook` and so on."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -14,7 +14,7 @@ from webhooks.models import Delivery, Webhook
 
 
 def add(parser: ArgumentParser, *, status: str | None = None) -> None:
-    """`status` is what holds when none is chosen; None: any."""
+    """Add the filters. `status` is the default of `--status`; None means any."""
     known = ", ".join(Delivery.Status.values)
     default = f"; {status} unless said otherwise" if status else ""
     parser.add_argument("--status", default=status, help=f"one or several, comma separated, of {known}{default}")
@@ -25,7 +25,7 @@ def add(parser: ArgumentParser, *, status: str | None = None) -> None:
 
 
 def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
-    """What the options of `add` choose. CommandError for values that cannot be used."""
+    """Return the deliveries that the options of `add` choose. Raises CommandError for values that cannot be used."""
     deliveries = Delivery.objects.filter(commands.in_period(options))
     if options["status"] is not None:
         statuses = commands.read_words(options["status"], "status", Delivery.Status.values)

@@ -1,7 +1,7 @@
 """The engine: drains the queue of `webhooks.delivery` through `webhooks.sender`, in a sliding window, from one thread.
 
-The database is asked by two threads beside it, so that nothing waits for a statement: results are gathered for a moment
-and settled together, and a claim is also for the places that posts will leave until it is there.
+Two more threads query the database, so that no post waits for a statement. Results are gathered for a moment and
+settled together. A claim also covers the places that posts will leave until it has been answered.
 """
 
 import logging
@@ -28,14 +28,14 @@ from webhooks.sender import Sender
 logger = logging.getLogger(__name__)
 
 WINDOW = 400  # attempts under way in one worker
-KEPT_FROM_FAILING = 0.25  # of the window, so that whoever works finds room in it at once
+KEPT_FROM_FAILING = 0.25  # of the window, so that receivers that work find room in it at once
 SETTLE_AFTER = 0.01  # seconds that a result waits for others to be settled with
 SETTLE_AGAIN_AFTER = 1.0  # seconds, when the database was away
 SETTLE_TRIES_AT_STOP = 10
 
 
 class Engine:
-    """Drains the queue in one thread at a time; one per process, so that connections to receivers are kept."""
+    """Drains the queue in one thread at a time. There is one per process, so that connections to receivers are kept."""
 
     def __init__(self, *, window: int = WINDOW) -> None:
         self.token = uuid4()
@@ -49,22 +49,25 @@ class Engine:
         self._database = ThreadPoolExecutor(2, thread_name_prefix="deliveries")
 
     def wake_up(self) -> None:
-        """Let a drain that is running look again for what is due."""
+        """Make a running drain look again for what is due."""
         self.woken.set()
         if self._sender is not None:
             self._sender.wake_up()
 
     def stop(self) -> None:
-        """Claim nothing more; what is under way is finished and settled. For good."""
+        """Claim nothing more, for good. Attempts that are under way are finished and settled."""
         self.stopping.set()
         self.wake_up()
 
     def drain(self) -> int:
-        """Send until nothing is due; how many attempts. 0 at once when another thread is at it, which is then woken."""
+        """Send until nothing is due, and return the number of attempts.
+
+        When another thread is draining, wake it and return 0 at once.
+        """
         metrics.SWEEPS.inc()
         self.wake_up()
         sent = 0
-        # Tried again after each drain: a wake-up that came between its last look and its end is ours to follow.
+        # Check again after each drain: a wake-up between its last look and its end is ours to follow.
         while self.woken.is_set() and not self.stopping.is_set() and self._lock.acquire(blocking=False):
             try:
                 sent += _Drain(self, self._sender or self._open(), self._database).run()
@@ -73,11 +76,11 @@ class Engine:
         return sent
 
     def _open(self) -> Sender:
-        # Else a post that finds no file to open fails, and its receiver is said to be unreachable.
+        # A post that cannot open a file would fail, and its receiver would be reported as unreachable.
         if (room := kernel.allow_open_files(3 * self.window) // 3) < self.window:
             logger.warning("No more than %s posts at once: ulimit -Hn, the limit on open files, is low", room)
             self.window = room
-        self.token = uuid4()  # not that of the process that this one was forked from
+        self.token = uuid4()  # not the token of the process that this one was forked from
         self._succeed()
         self._sender = Sender(
             width=self.window, allow_private=settings.WEBHOOK_ALLOW_PRIVATE, ca_file=settings.WEBHOOK_CA_FILE
@@ -85,7 +88,7 @@ class Engine:
         return self._sender
 
     def _succeed(self) -> None:
-        """Give back what workers of this machine had claimed who are dead: only they are known to be so at once."""
+        """Give back the claims of this machine's dead workers: only of these it is known at once that they died."""
         database = connection.settings_dict
         roster = Roster(f"{database['HOST']}:{database['PORT']}/{database['NAME']}")
         try:
@@ -107,21 +110,21 @@ class _Drain:
         self._sender = sender
         self._database = database
         self._claiming: Future[list[Post]] | None = None
-        # The lower of the last claim's two limits: that for webhooks that fail. A claim that brought fewer posts than
-        # this reached neither, so it left nothing behind.
+        # The lower of the last claim's two limits, which is for webhooks that fail. A claim that brought fewer posts
+        # reached neither limit, so it left nothing behind.
         self._room_for_failing = 0
-        self._is_full = False  # whether it may have left something for want of room
-        self._ended = 0  # attempts, since the last claim was begun
-        self._ahead = 0  # how many of them when it was there: so many places the next will find besides
+        self._is_full = False  # whether the last claim may have left something for lack of room
+        self._ended = 0  # attempts since the last claim was begun
+        self._ahead = 0  # how many ended while it ran: the next claim can expect as many more places
         self._renewing: Future[dict[UUID, delivery.Renewed]] | None = None
-        self._unsure: list[UUID] = []  # of what is being renewed, what has not begun
+        self._unsure: list[UUID] = []  # those being renewed whose posts have not begun
         self._settling = _Settling(partial(self._ask, delivery.settle, engine.token))
         self._releasing: list[Future[None]] = []
-        self._under_way: dict[UUID, float] = {}  # claimed and not settled: since when it is, or was renewed
+        self._under_way: dict[UUID, float] = {}  # claimed and not settled: when each was claimed or last renewed
         self._sent = 0
 
     def run(self) -> int:
-        """How many attempts were made."""
+        """Drain, and return how many attempts were made."""
         while True:
             pulse.note()
             self._renew()
@@ -142,8 +145,8 @@ class _Drain:
             self._leave_settled()
 
     def _claim(self) -> None:
-        """Ask for what is due, when somebody said that there is something and there is room for it."""
-        # Nothing new while results cannot be written or claims are looked at again: it could take over what is theirs.
+        """Begin a claim when a wake-up said that something is due and there is room for it."""
+        # Not while results cannot be written or claims are being renewed: it could take over the same deliveries.
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
         may_claim = is_at_rest and not self._engine.stopping.is_set()
         room = self._sender.room
@@ -151,7 +154,7 @@ class _Drain:
             self._engine.woken.clear()
             self._ended = 0
             self._room_for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
-            self._is_full = True  # as long as it is not known
+            self._is_full = True  # until it is known
             self._claiming = self._ask(delivery.claim, self._engine.token, room + self._ahead, self._room_for_failing)
 
     def _start_claimed(self) -> None:
@@ -159,8 +162,8 @@ class _Drain:
             return
         claiming, self._claiming = self._claiming, None
         self._ahead = self._ended
-        # One that is under way here was claimed anew because its claim had run out, after a long pause of this process;
-        # that is as good as a longer claim.
+        # A delivery that is under way here was claimed again because its claim ran out during a long pause of this
+        # process. That only prolongs its claim.
         posts = [post for post in self._claimed(claiming) if post.delivery_id not in self._under_way]
         for post in posts:
             self._under_way[post.delivery_id] = time.monotonic()
@@ -170,7 +173,9 @@ class _Drain:
             self._engine.woken.set()
 
     def _claimed(self, claiming: "Future[list[Post]]") -> list[Post]:
-        """What a claim has brought: nothing when the database was away (the next wake-up tries again) or at a stop."""
+        """Return the posts that a claim brought; none when stopping, or when the database was away (the next wake-up
+        tries again).
+        """
         try:
             posts = claiming.result()
         except DatabaseError as error:
@@ -183,7 +188,7 @@ class _Drain:
         return posts
 
     def _give_back(self) -> None:
-        """Leave to others what finds no room: receivers have become slower than when it was claimed."""
+        """Release posts that found no room because receivers have become slower since they were claimed."""
         if late := self._sender.give_back(math.inf if self._engine.stopping.is_set() else time.monotonic()):
             for id_ in late:
                 self._under_way.pop(id_)
@@ -196,7 +201,7 @@ class _Drain:
         self._releasing.append(self._ask(delivery.release, self._engine.token, ids))
 
     def _renew(self) -> None:
-        """Have claims looked at again: of posts that could not begin at once, of results that cannot be written."""
+        """Renew the claims of posts that could not begin at once and of results that cannot be written."""
         if self._renewing is not None or self._claiming is not None:
             return
         now = time.monotonic()
@@ -209,7 +214,7 @@ class _Drain:
             self._renewing = self._ask(delivery.renew, self._engine.token, ids)
 
     def _resume_renewed(self) -> None:
-        """Begin what had not begun and is ours still; let go of the rest, whose claim or webhook is gone."""
+        """Begin posts that had not begun and are still ours; let go of those whose claim or webhook is gone."""
         if self._renewing is None or not self._renewing.done():
             return
         renewing, self._renewing = self._renewing, None
@@ -236,18 +241,18 @@ class _Drain:
         if settled := self._settling.ended(tries):
             for outcome in settled:
                 self._under_way.pop(outcome.post.delivery_id, None)
-            if self._settling.is_more or self._is_full:  # what had no room has some now
+            if self._settling.is_more or self._is_full:  # there is room now for what had none
                 self._engine.woken.set()
 
     def _ask(self, function: Any, *args: Any) -> Future[Any]:
-        """Have the database asked in another thread; the sender's wait ends when it has answered."""
+        """Query the database in another thread; its answer ends the sender's wait."""
         future = self._database.submit(function, *args)
         future.add_done_callback(lambda _: self._sender.wake_up())
         return future
 
 
 class _Settling:
-    """Results on their way into the database: gathered for a moment, written together, and again while it is away."""
+    """Results on their way into the database: gathered for a moment, written together, and retried while it is away."""
 
     def __init__(self, settle: "Callable[[list[Outcome]], Future[delivery.Settled]]") -> None:
         self._settle = settle
@@ -268,27 +273,27 @@ class _Settling:
         self._gathered += outcomes
 
     def begin(self, *, is_last: bool) -> None:
-        """Write what is gathered, when its moment is over or nothing more will come."""
+        """Write the gathered results when their moment is over or no more will come."""
         is_time = time.monotonic() >= self._begin_at or (is_last and not self.failures)
         if self._gathered and self._future is None and is_time:
             self._begun, self._gathered = self._gathered, []
             self._future = self._settle(self._begun)
 
     def wait(self) -> float:
-        """Seconds until there is something to begin."""
+        """Return the seconds until there is something to begin, at most 1."""
         if self._gathered and self._future is None:
             return max(self._begin_at - time.monotonic(), 0.0)
         return 1.0
 
     def ended(self, tries: float) -> list[Outcome]:
-        """Results that are done with; those that could not be written are not before so many `tries`."""
+        """Return the results that are done with. Those that cannot be written are given up after `tries` more tries."""
         if self._future is None or not self._future.done():
             return []
         future, self._future = self._future, None
         try:
             self.is_more = future.result().is_more
         except DatabaseError as error:
-            # The database is away, or read-only after a failover. What it did count it will not count again.
+            # The database is away, or read-only after a failover. It will not count twice what it did count.
             logger.warning("%s results could not be settled yet: %s", len(self._begun), error)
             self.failures += 1
             if self.failures <= tries:

@@ -1,4 +1,4 @@
-"""Telling of a change: event and deliveries are written in the transaction of the change itself, or none is."""
+"""Publishing changes. An event and its deliveries are written in the same transaction as the change itself."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,19 @@ from webhooks import metrics, wakeup
 from webhooks.models import Event, Webhook
 from webhooks.retries import RETRIES
 
-# A delivery's id is a UUID of version 7 too: its first seven bytes, time and version, are its event's. So deliveries
-# sort by time, their index stays compact, and a range of ids can be a part of the table (docs/scale.md).
+# A delivery's id is a UUID of version 7 too, with the first seven bytes (time and version) of its event's id. So
+# deliveries sort by time, their index stays compact, and the table can be partitioned by ranges of ids (docs/scale.md).
 DELIVERY_ID = (
     "encode(overlay(uuid_send(gen_random_uuid()) PLACING substring(uuid_send(event.id) FOR 7) FROM 1), 'hex')::uuid"
 )
 
-# The time `at` as a statement writes it into a body.
+# SQL that writes the time `at` into a body.
 TIME_AS_JSON = """'"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"'"""
 
-# The steps of a statement that tell of what its step `told (id, account_id, kind, body, at)` holds, however many events
-# and webhooks: for what is written by a statement of its own (`orders.importing`). A deletion (FOR UPDATE) waits for
-# this transaction and then finds these deliveries; or this waits for it and, looking again before it writes any, no
-# longer sees the webhook. Parameters: `request_id`, `retries`, as `parameters` gives them.
+# The steps of a statement that publish the rows of its step `told (id, account_id, kind, body, at)`, for any number of
+# events and webhooks. Statements that write changes themselves (`orders.importing`) include them. A deletion of a
+# webhook (FOR UPDATE) waits for this transaction and then finds these deliveries. Or this waits for the deletion, looks
+# again before it writes, and no longer sees the webhook. `parameters` gives the parameters `request_id`, `retries`.
 STEPS = f"""
 event AS (
     INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at, position)
@@ -47,7 +47,7 @@ event AS (
     FROM event JOIN subscribed ON subscribed.account_id = event.account_id AND event.kind = ANY(subscribed.events)
     RETURNING 1
 )"""  # noqa: S608  (our own text)
-# And those of one that tells of changes that Python knows, with the parameters of `telling`.
+# The same for changes that are given by Python. `telling` gives the parameters.
 TELLING = f"""
 told AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(told)s::json) AS t(
@@ -55,8 +55,8 @@ told AS MATERIALIZED (
 ), {STEPS}"""  # noqa: S608  (our own text)
 _PUBLISH = f"WITH {TELLING} SELECT count(*) FROM delivery"  # noqa: S608  (our own text)
 
-# One attempt and no retry: it answers whether the receiver works now. Neither it nor an example of an event is in the
-# feed, for neither has happened.
+# One attempt and no retry, since the question is whether the receiver works now. Neither a ping nor an example of an
+# event is in the feed, because nothing has happened.
 _PING = f"""
 WITH webhook AS (
     SELECT id, account_id FROM webhooks_webhook
@@ -75,7 +75,7 @@ RETURNING id
 
 
 class Told(NamedTuple):
-    """A change to tell of."""
+    """A change to publish."""
 
     account_id: UUID
     kind: Event.Kind
@@ -84,7 +84,7 @@ class Told(NamedTuple):
 
 
 class PingEvent(Struct):
-    """What `ping` tells: its `data`."""
+    """The `data` of a `ping` event."""
 
     webhook_id: Id
 
@@ -93,8 +93,10 @@ def publish(changes: Sequence[Told]) -> None:
     """Write an event for each change, and a delivery of it to each active webhook that subscribes to its kind.
 
     The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. A worker is woken
-    when the transaction is committed. Raises RuntimeError outside a transaction: an event that could be lost, or that
-    could tell of a change that was rolled back, is worse than none.
+    when the transaction is committed.
+
+    Raises RuntimeError outside a transaction, where an event could be lost or could report a change that was rolled
+    back.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("events.publish must run in the transaction of the change that it tells of.")
@@ -104,12 +106,12 @@ def publish(changes: Sequence[Told]) -> None:
 
 
 def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], at: datetime) -> None:
-    """As `publish`, of many changes of one kind and time: one for each of `data`."""
+    """Like `publish`, for changes of the same kind and time: one for each of `data`."""
     publish([Told(account_id, kind, each, at) for each in data])
 
 
 def telling(changes: Sequence[Told]) -> dict[str, Any]:
-    """Parameters of TELLING: an event for each change, with its body as it will be sent and signed."""
+    """The parameters of TELLING: an event for each change, with its body as it will be sent and signed."""
     rows = [
         {
             "id": uuid7(),
@@ -129,7 +131,7 @@ def parameters() -> dict[str, Any]:
 
 
 def after_writing(kinds: Mapping[str, int], *, deliveries: int) -> None:
-    """After STEPS: how many events of each kind they wrote, and how many deliveries, for which a worker is woken."""
+    """Count the events that STEPS wrote, by kind, and wake a worker after the commit if there are deliveries."""
     for kind, count in kinds.items():
         metrics.count_events(kind, count)
     if deliveries:
@@ -137,14 +139,14 @@ def after_writing(kinds: Mapping[str, int], *, deliveries: int) -> None:
 
 
 class WebhookOff(Invalid):
-    """The webhook is not active: nothing is written for it."""
+    """The webhook is not active, so nothing was written for it."""
 
     def __init__(self) -> None:
         super().__init__({"is_active": ["This webhook is off. Turn it on first: PATCH it with is_active true."]})
 
 
 def off_or_gone(account_id: UUID, webhook_id: UUID) -> Exception:
-    """Why nothing could be written for it: WebhookOff, or Webhook.DoesNotExist."""
+    """The reason why nothing could be written for a webhook: WebhookOff or Webhook.DoesNotExist."""
     is_there = Webhook.of(account_id).filter(id=webhook_id).exists()
     return WebhookOff() if is_there else Webhook.DoesNotExist()
 
@@ -152,10 +154,11 @@ def off_or_gone(account_id: UUID, webhook_id: UUID) -> Exception:
 def ping(
     account_id: UUID, webhook_id: UUID, *, at: datetime, kind: str = Event.PING, example: Struct | None = None
 ) -> UUID:
-    """Write a test delivery to one webhook of the account, whatever it subscribes to; the delivery's id.
+    """Write a test delivery to one webhook of the account, whatever it subscribes to, and return the delivery's id.
 
-    With an `example` of another kind's data, which says so: its body has `"example": true`. Raises
-    Webhook.DoesNotExist, WebhookOff.
+    `kind` and `example` send an example of another kind of event; its body then has `"example": true`.
+
+    Raises Webhook.DoesNotExist, WebhookOff.
     """
     told: dict[str, Any] = {"event": kind, "timestamp": at, "data": example or PingEvent(webhook_id)}
     if example is not None:

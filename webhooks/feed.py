@@ -1,18 +1,18 @@
-"""The feed: every event of an account, oldest first, so that who was down misses none (docs/events.md).
+"""The feed: every event of an account, oldest first, so that a receiver that was down misses none (docs/events.md).
 
-Ids are made before the commit, so that a reader who follows them passes by what is committed late. The feed goes by
-`Event.position`, the youngest number of a transaction that was over when the event was written, or the writer's own
-(migration `feed_in_order`), and shows only what is below every transaction that is open in this database: nothing can
-come in between any more. A transaction that stays open delays what came after it, and loses nothing. Who changes a row
-after another has a place no lower, and where it is the same a later time, by which the feed goes there. It goes kind by
-kind along one index: a page costs the same however many events there are.
+Ids are made before the commit, so a reader that followed them would miss events that are committed late. The feed is
+ordered by `Event.position` instead: the youngest number of a transaction that was over when the event was written, or
+the writer's own (migration `feed_in_order`). It shows only events below every transaction that is open in this
+database, so that nothing can be inserted before them any more. A transaction that stays open delays later events but
+loses none. Of two changes of one row, the second never has a lower position; where the positions are equal, the feed
+goes by time, and the second is later. The feed is read kind by kind along one index, so that a page costs the same
+however many events there are.
 
-A cursor is a place in this order, signed for its account. Positions grow over restarts, restored backups and
-replicas that take over (migration `feed`), so a cursor of before goes on where it was.
+A cursor is a place in this order, signed for its account. Positions grow across restarts, restored backups and
+failovers to a replica (migration `feed`), so that older cursors stay valid.
 
-The database's functions `webhooks_feed_base`, `webhooks_feed_position` and `webhooks_feed_horizon` stand in
-codservice/operations/new_database.sql as they are now; why they are so, the migrations `feed`, `feed_in_order` and
-`feed_horizon` say.
+The database's functions `webhooks_feed_base`, `webhooks_feed_position` and `webhooks_feed_horizon` are in
+codservice/operations/new_database.sql; the migrations `feed`, `feed_in_order` and `feed_horizon` give their reasons.
 """
 
 import struct
@@ -32,16 +32,16 @@ from webhooks.models import Event
 
 KEPT = timedelta(days=min(32, settings.CUSTOMER_RETENTION_DAYS or 32))  # nothing outlives the customer of its order
 SHOWN = KEPT * 15 / 16  # 30 days (docs/events.md)
-EXPIRES = KEPT * 61 / 64  # a cursor: somewhat later, so that who begins with the oldest gets to read on
+EXPIRES = KEPT * 61 / 64  # age of a cursor: somewhat more, so that readers who begin with the oldest can go on
 LONGEST_TRANSACTION = timedelta(days=1)  # far more than any of ours may take
-MOST = 100  # events of a page
+MOST = 100  # events in a page
 
 _LAST_ID = UUID(int=(1 << 128) - 1)
 _CURSOR = struct.Struct(">qd16s")
 
 
 class CursorExpired(Refused):
-    """What comes after it may have been deleted by now."""
+    """Events after the cursor may have been deleted by now."""
 
     code, status = "cursor_expired", HTTPStatus.GONE
 
@@ -50,8 +50,9 @@ class CursorExpired(Refused):
 
 
 class Cursor(NamedTuple):
-    """A place behind an event: its position, id and time. Or, with `_LAST_ID`, behind all of a position: `at` is then
-    when that was seen to be the end.
+    """The place after an event, given by its position, id and time.
+
+    With `_LAST_ID` it is the place after all events of a position; `at` is then when that was the end of the feed.
     """
 
     position: int
@@ -64,7 +65,7 @@ class Cursor(NamedTuple):
 
 
 def read_cursor(account_id: UUID, text: str) -> Cursor:
-    """The cursor that was signed for the account. Raises Invalid."""
+    """Read a cursor that was signed for the account. Raises Invalid."""
     try:
         position, at, event_id = _CURSOR.unpack(urlsafe_b64decode(_signer(account_id).unsign(text) + "=="))
     except (signing.BadSignature, ValueError, struct.error):
@@ -87,10 +88,10 @@ class Page(NamedTuple):
     has_more: bool
 
 
-# `horizon` is the first position that something may still be written at; it may go back for a moment: a transaction of
-# another database ended while it was looked for. `future` is the first that no transaction has yet. An empty cursor
-# begins where the last event of before the days that are shown was written: by its id, which has an index, and by its
-# time too, since ids are by the clocks of web hosts, which may be wrong (`first_id`).
+# `horizon` is the first position at which something may still be written. It may go back for a moment, when a
+# transaction of another database ends while it is looked for. `future` is the first position that no transaction has
+# yet. An empty cursor begins at the last event before the days that are shown. That event is found by its id, which has
+# an index, and also by its time, since ids come from the clocks of web hosts, which may be wrong (`first_id`).
 _PAGE = """
 WITH horizon AS MATERIALIZED (
     SELECT webhooks_feed_horizon() AS position,
@@ -120,9 +121,9 @@ ORDER BY page.position, page.created_at, page.id
 
 
 def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] = (), limit: int = MOST) -> Page:
-    """The `limit` events after the cursor, or the oldest that are shown; of these kinds, or of all. One statement.
+    """Read up to `limit` events after the cursor, or the oldest that are shown, in one statement.
 
-    Raises CursorExpired.
+    Without `kinds`, events of all kinds. Raises CursorExpired.
     """
     event_id = after.event_id if after else _LAST_ID
     with connection.cursor() as cursor:
@@ -140,14 +141,14 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
         )
         rows = cursor.fetchall()
     horizon, future, at = rows[0][:3]
-    # The second: of a future that a restored backup has not seen.
+    # The second case: the cursor is from after the backup that was restored.
     if after is not None and (after.at < at - EXPIRES or after.position >= future):
         raise CursorExpired
     found = [row[3:] for row in rows if row[3] is not None]
     events = [FeedEvent(id_, body) for _, _, id_, body in found[:limit]]
     if len(found) <= limit:
         end = Cursor(horizon - 1, _LAST_ID, at)
-        if after and after > end:  # the horizon went back: what follows an event is not seen, and it keeps its place
+        if after and after > end:  # the horizon went back, so nothing after the cursor is seen: keep its place
             end = after._replace(at=at) if after.event_id == _LAST_ID else after
         return Page(events, end, has_more=False)
     position, created_at, id_, _ = found[limit - 1]
@@ -155,5 +156,5 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
 
 
 def first_id(at: datetime) -> UUID:
-    """The least UUIDv7 of this millisecond."""
+    """Return the lowest UUIDv7 of the millisecond of `at`."""
     return UUID(int=(int(at.timestamp() * 1000) << 80) | 7 << 76 | 2 << 62)

@@ -1,4 +1,4 @@
-"""The filters of a webhook's log. A value that cannot be used is refused, never replaced."""
+"""The filters of a webhook's log. Values that cannot be used are refused, never replaced."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,9 +26,9 @@ class DeliveryFilter(Filters):
 
     @classmethod
     def searched_by(cls, given: Mapping[str, Any]) -> str | None:
-        """The parameter for which a whole log may have to be looked at, to find a few of its entries.
+        """Return the parameter that may need a search of the whole log to find a few entries.
 
-        None when there is none: the log's indexes have the times, and what failed.
+        None when there is none: the log's indexes cover times and failed deliveries.
         """
         if "event" in given:
             return "event"

@@ -1,4 +1,4 @@
-"""The account's page of a webhook: its log of deliveries, one of them with each attempt, and sending them again."""
+"""The account's pages of a webhook's log: its deliveries, one of them with all attempts, and resending."""
 
 from uuid import UUID
 
@@ -35,7 +35,7 @@ NO_DELIVERY = Gone(
 
 
 class LogForm(Form):
-    """The log's filters, to be chosen. What is chosen is read by DeliveryFilter, as the API's parameters are."""
+    """Choices for the log's filters. DeliveryFilter reads the choice, as it reads the API's parameters."""
 
     status = forms.ChoiceField(
         label=gettext_lazy("Status"), choices=[("", gettext_lazy("All")), *STATUSES.items()], required=False
@@ -52,14 +52,14 @@ class LogForm(Form):
 
 
 def _chosen(given: dict[str, str], webhook: Webhook) -> QuerySet[Delivery]:
-    """The webhook's deliveries that the filters choose. Raises Invalid."""
+    """Return the webhook's deliveries that the filters choose. Raises Invalid."""
     return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read(is_by_hand=True)
 
 
 @account_page(gone=NO_WEBHOOK)
 @require_safe
 def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """One webhook and its log, newest first."""
+    """Show a webhook and its log, newest first."""
     shown, form, status = get_object_or_404(Webhook.of(account.id), id=id), LogForm(request.GET), 200
     last_attempts = Attempt.objects.filter(number=F("delivery__attempt_count")).defer("response")
     with_attempts = Prefetch("attempts", last_attempts, to_attr="last_attempts")
@@ -83,7 +83,7 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(gone=NO_DELIVERY)
 @require_safe
 def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """One delivery: the body that is sent, and each attempt."""
+    """Show a delivery: the body that is sent, and each attempt."""
     shown = get_object_or_404(Delivery.of(account.id).with_webhook().select_related("event"), id=id)
     attempts = list(Attempt.objects.filter(delivery=shown).order_by("-number"))
     context = {"delivery": shown, "attempts": attempts, "most": resending.MOST_ATTEMPTS}
@@ -93,7 +93,7 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
 @account_page(look=Right.WRITE, gone=NO_DELIVERY)
 @require_POST
 def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Has one more attempt made, now, with the same id and body."""
+    """Make one more attempt, now, with the same id and body."""
     asked = ("status", "attempt_count", "webhook__is_active", "webhook__url", "webhook__account_id")
     found = get_object_or_404(Delivery.of(account.id).select_related("webhook").only(*asked), id=id)
     try:
@@ -116,9 +116,9 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """All failed deliveries that the filters choose: by GET how many, by POST their next attempt, oldest first.
+    """Resend all failed deliveries that the filters choose: GET shows how many, POST sends them, oldest first.
 
-    Not more than MOST_AT_ONCE: who has more presses again.
+    One POST sends at most MOST_AT_ONCE; for more, people click again.
     """
     shown, back = get_object_or_404(Webhook.of(account.id), id=id), reverse("account-webhook", args=[id])
     params = request.POST if request.method == "POST" else request.GET

@@ -1,4 +1,4 @@
-"""Attempts that wait for their name, and what libcurl is told of names that are known."""
+"""Attempts that wait for the lookup of a name, and the addresses of known names for libcurl."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ from webhooks.transfer import Transfer
 
 
 class Lookups:
-    """Holds attempts until their name is known or their time is over. `ring` is called when a name has become known."""
+    """Holds attempts until their name is known or their time is over. Calls `ring` when a lookup has ended."""
 
     def __init__(self, ring: Callable[[], None], *, local_names: bool) -> None:
         self._resolver = Resolver(ring, local_names=local_names)
-        self._held: dict[int, Transfer] = {}  # in the order in which their time is over
+        self._held: dict[int, Transfer] = {}  # by deadline
         self._by_name: dict[str, list[Transfer]] = {}
         self._told: dict[tuple[str, int], float] = {}  # when libcurl was told a name's addresses
 
@@ -23,9 +23,9 @@ class Lookups:
         return len(self._held)
 
     def addresses(self, transfer: Transfer) -> list[str] | None:
-        """The addresses of its name, an empty list when its URL holds one. None: it is held until they are looked up.
+        """Return the addresses of its name, or an empty list when its URL has an address instead.
 
-        ValueError for a URL that cannot be read.
+        None means that it is held until the name has been looked up. Raises ValueError for a URL that cannot be parsed.
         """
         name, _ = _name_and_port(transfer.post.url)
         if not name:
@@ -38,24 +38,27 @@ class Lookups:
         return None
 
     def answered(self) -> Iterator[tuple[Transfer, list[str]]]:
-        """Attempts whose name has been looked up, with its addresses; they are no longer held."""
+        """Yield attempts whose name has been looked up, with its addresses, and hold them no longer."""
         for name, addresses in self._resolver.answers():
             for transfer in self._by_name.pop(name):
                 if self._held.pop(id(transfer), None) is not None:  # else its time was over
                     yield transfer, addresses
 
     def late(self) -> Iterator[Transfer]:
-        """Attempts whose time is over; they are no longer held."""
+        """Yield attempts whose time is over, and hold them no longer."""
         while self._held and (first := next(iter(self._held.values()))).deadline <= time.monotonic():
             del self._held[id(first)]
             yield first
 
     def next_deadline(self, until: float) -> float:
-        """When the time of the next attempt is over, or `until` when that is sooner."""
+        """Return when the time of the next attempt is over, or `until` if that is sooner."""
         return min(until, next(iter(self._held.values())).deadline) if self._held else until
 
     def addresses_to_tell(self, url: str) -> str:
-        """A name's addresses as libcurl takes them; empty when it has them already or `url` holds no name."""
+        """Return the addresses of the name in `url` in libcurl's form.
+
+        Empty when libcurl has them already or `url` has no name.
+        """
         name, port = _name_and_port(url)
         if not name or not (answer := self._resolver.known(name)):
             return ""
@@ -65,14 +68,14 @@ class Lookups:
             if len(self._told) >= MANY_NAMES:
                 self._told = {key: at for key, at in self._told.items() if now - at < KEPT}
             self._told[name, port] = now
-        elif now - told > 1.0:  # by then the first post has begun
+        elif now - told > 1.0:  # by then the first post with them has begun
             return ""
         return f"+{name}:{port}:" + ",".join(f"[{each}]" if ":" in each else each for each in addresses)
 
 
 @lru_cache(maxsize=10_000)
 def _name_and_port(url: str) -> tuple[str, int]:
-    """The name that has to be looked up for `url`, empty when it is an address, and the port."""
+    """Return the name that has to be looked up for `url` (empty when it is an address) and the port."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     try:

@@ -1,4 +1,4 @@
-"""What /metrics and the log tell of events and deliveries."""
+"""Metrics and log lines of events and deliveries."""
 
 import logging
 from collections import Counter as Tally
@@ -23,7 +23,7 @@ SENDS_IN_FLIGHT = metrics.Gauge(
 )
 SWEEPS = metrics.Counter("codservice_delivery_sweeps", "Times that a worker looked for what is due.")
 
-# A series that is not there before the first failure has no rate at the first failure.
+# A series that appears only with its first failure would show no rate for it.
 for _kind in (*Event.Kind.values, Event.PING):
     EVENTS.labels(_kind)
 for _outcome in (DELIVERED, *FAILURES):
@@ -45,12 +45,12 @@ def register() -> None:
 
 
 def count_events(kind: str, count: int) -> None:
-    """Count events of the running transaction, once it is committed."""
+    """Count events of the current transaction once it is committed."""
     transaction.on_commit(partial(EVENTS.labels(kind).inc, count), robust=True)
 
 
 def note_attempts(outcomes: Sequence[Outcome]) -> None:
-    """Count how attempts went. One that failed has a line in the log; all of them stand in the database."""
+    """Count attempts by outcome and log those that failed. All of them are in the database."""
     for outcome, count in Tally(each.failure or DELIVERED for each in outcomes).items():
         ATTEMPTS.labels(outcome).inc(count)
     for each in outcomes:

@@ -13,21 +13,21 @@ from uuid_utils.compat import uuid7
 from codservice.accounts.models import Account, account_column
 from webhooks.retries import RETRIES
 
-UNANSWERED = timedelta(hours=1)  # until a failure is more than a restart of the receiver
+UNANSWERED = timedelta(hours=1)  # longer than a restart of the receiver takes
 
 
 class WebhookQuerySet(QuerySet["Webhook"]):
     def without_secrets(self) -> "WebhookQuerySet":
-        """For all but who signs and who encrypts anew: what is not read is not shown by mistake."""
+        """For all code but signing and re-encryption: secrets that are not read cannot be shown by mistake."""
         return self.defer("secret", "previous_secret")
 
     def unanswered(self) -> "WebhookQuerySet":
-        """Those that have answered nothing well for an hour: it is time that the merchant hears of it."""
+        """Webhooks that have acknowledged nothing for an hour, so that it is time to tell the merchant."""
         return self.filter(deleted_at=None, is_active=True, is_failing=True, failing_since__lte=Now() - UNANSWERED)
 
 
 class Webhook(models.Model):
-    """A merchant's registered URL, and the kinds of events that are sent to it."""
+    """A URL that a merchant has registered, and the kinds of events that are sent to it."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="webhooks", db_index=False)
@@ -40,10 +40,10 @@ class Webhook(models.Model):
     secret_hint = models.CharField(max_length=11)
     previous_secret = models.BinaryField(null=True, help_text="Signs too, until previous_secret_until.")
     previous_secret_until = models.DateTimeField(null=True)
-    # While its last attempt failed it gets fewer attempts at once, so that it cannot hold what the others need.
+    # Its last attempt failed. Until one succeeds it gets fewer attempts at once, to leave room for other webhooks.
     is_failing = models.BooleanField(default=False)
     failing_since = models.DateTimeField(null=True, help_text="While it fails: since when nothing was answered well.")
-    # What its account holder was told of that by mail (`webhooks.alarms`).
+    # What its account holder was told by mail about the failure (`webhooks.alarms`).
     is_alarmed = models.BooleanField(default=False, db_default=False, help_text="Was told of it, and not of its end.")
     alarmed_at = models.DateTimeField(null=True, help_text="When the holder was last told that it fails.")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -55,7 +55,7 @@ class Webhook(models.Model):
         verbose_name = _("webhook")
         verbose_name_plural = _("webhooks")
         indexes = [
-            # A merchant's list, and who is told of an account's event.
+            # A merchant's list, and the webhooks that an account's event is sent to.
             models.Index(fields=["account", "created_at"], condition=Q(deleted_at=None), name="webhook_of_account"),
         ]
 
@@ -64,13 +64,14 @@ class Webhook(models.Model):
 
     @classmethod
     def of(cls, account_id: UUID) -> WebhookQuerySet:
-        """The account's own, without secrets: what is deleted is there for the log alone."""
+        """The account's webhooks, without secrets. Deleted ones are left out: they are kept for the log only."""
         return cls.objects.without_secrets().filter(account_id=account_id, deleted_at=None)
 
 
 class Event(models.Model):
-    """Something that happened: in the feed (`webhooks.feed`), and what webhooks are told. Its body's bytes are fixed
-    when it happens.
+    """Something that happened. It is in the feed (`webhooks.feed`) and is sent to webhooks.
+
+    The bytes of its body are fixed when it happens.
     """
 
     class Kind(models.TextChoices):
@@ -82,13 +83,13 @@ class Event(models.Model):
         ORDER_SHIPPED = "order.shipped"
         ORDER_DELIVERED = "order.delivered"
         ORDER_RETURNED = "order.returned"
-        PRODUCT_UPDATED = "product.updated"  # its record, also when it is made
+        PRODUCT_UPDATED = "product.updated"  # its record, also when it is created
         INVENTORY_UPDATED = "inventory.updated"
 
-    PING = "ping"  # a test delivery that a merchant asks for; nothing can be subscribed to it
+    PING = "ping"  # a test delivery that a merchant asks for; no webhook can subscribe to it
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    # What changed vouches for it; to have the database check the key again would only cost time.
+    # The row that changed belongs to this account already; having the database check it again would only cost time.
     account = models.ForeignKey(
         Account, on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False
     )
@@ -102,8 +103,8 @@ class Event(models.Model):
         help_text="Of the request that made the change, for the log.",
     )
     created_at = models.DateTimeField(help_text="The time of the change.")
-    # Given by the database itself (migrations `feed`, `feed_in_order`), also to what is written past `events.publish`;
-    # what it is, `webhooks.feed` says.
+    # Set by the database itself (migrations `feed`, `feed_in_order`), also for events that are not written by
+    # `events.publish`. `webhooks.feed` explains it.
     position = models.BigIntegerField(
         null=True,
         db_default=Func(function="webhooks_feed_position"),
@@ -114,7 +115,7 @@ class Event(models.Model):
         verbose_name = _("event")
         verbose_name_plural = _("events")
         indexes = [
-            # The feed, kind by kind, and what a recovery goes through.
+            # The feed, kind by kind; recoveries read it too.
             models.Index(fields=["account", "kind", "position", "created_at", "id"], name="event_in_feed"),
         ]
 
@@ -123,10 +124,10 @@ class Event(models.Model):
 
 
 class FeedEra(models.Model):
-    """What transactions' numbers are counted from since the database's server was started: the one row there is.
+    """The number that is added to transaction numbers since the database server started. There is one row.
 
-    Written by the function `webhooks_feed_base` of the database alone (migration `feed`). The feed's positions grow
-    from start to start, also when a backup is restored to a server whose transactions are numbered anew.
+    Only the database's function `webhooks_feed_base` writes it (migration `feed`). It lets the feed's positions grow
+    across restarts, also when a backup is restored to a server that numbers its transactions anew.
     """
 
     id = models.SmallIntegerField(primary_key=True)
@@ -139,12 +140,14 @@ class FeedEra(models.Model):
 
 class DeliveryQuerySet(QuerySet["Delivery"]):
     def with_webhook(self) -> "DeliveryQuerySet":
-        """Each with its webhook, without secrets."""
+        """Deliveries with their webhooks, without secrets."""
         return self.select_related("webhook").defer("webhook__secret", "webhook__previous_secret")
 
 
 class Delivery(models.Model):
-    """One event to one webhook. The pending ones are the queue, `next_attempt_at` its clock (`webhooks.delivery`)."""
+    """One event for one webhook. Pending deliveries are the queue; `next_attempt_at` says when each is due
+    (`webhooks.delivery`).
+    """
 
     class Status(models.TextChoices):
         PENDING = "pending"
@@ -188,7 +191,7 @@ class Delivery(models.Model):
             ),
             # A webhook's log, newest first.
             models.Index(fields=["webhook", "-created_at", "-id"], name="delivery_log"),
-            # The same of what failed: a handful among many, to be looked at, counted and sent again.
+            # The same for failed deliveries: a few among many, which people look at, count and resend.
             models.Index(
                 fields=["webhook", "-created_at", "-id"], condition=Q(status="failed"), name="delivery_log_failed"
             ),
@@ -199,12 +202,13 @@ class Delivery(models.Model):
 
     @classmethod
     def of(cls, account_id: UUID) -> DeliveryQuerySet:
-        """Those to the account's webhooks, as far as these are not deleted."""
+        """Deliveries to those of the account's webhooks that are not deleted."""
         return cls.objects.filter(webhook__account_id=account_id, webhook__deleted_at=None)
 
     def shown_status(self) -> str:
-        """Its status as people and programs see it: what a webhook that is deleted or off has waiting is dropped, also
-        before its row says so.
+        """The status that people and programs see.
+
+        A pending delivery of a webhook that is deleted or off is shown as dropped even before its row says so.
         """
         if self.status != self.Status.PENDING or (self.webhook.deleted_at is None and self.webhook.is_active):
             return self.status
@@ -212,7 +216,7 @@ class Delivery(models.Model):
 
     @classmethod
     def shown_as(cls, statuses: Sequence[str]) -> Q:
-        """Those whose `shown_status` is one of `statuses`."""
+        """Filter for deliveries whose `shown_status` is one of `statuses`."""
         is_ended = Q(webhook__deleted_at__isnull=False) | Q(webhook__is_active=False)
         being_dropped = Q(is_ended, status=cls.Status.PENDING)
         chosen = Q(status__in=statuses)
@@ -222,10 +226,10 @@ class Delivery(models.Model):
 
 
 class Claim(models.Model):
-    """An attempt that is under way, and until when its worker is believed to live.
+    """An attempt that is under way, and until when its worker is presumed alive.
 
-    A table of its own, with a row only while the attempt lasts: to write claims into the deliveries would add a
-    second update, with all its index entries, to each of them.
+    Claims have their own table, with a row only while the attempt lasts. Writing them into the deliveries would cost
+    each delivery a second update with all its index entries.
     """
 
     delivery = models.OneToOneField(Delivery, on_delete=models.CASCADE, primary_key=True, db_constraint=False)
@@ -239,14 +243,14 @@ class Claim(models.Model):
         return str(self.delivery_id)
 
 
-_decoder = getincrementaldecoder("utf-8")  # for the rest of a letter it would wait
+_decoder = getincrementaldecoder("utf-8")  # drops a character that is cut off at the end, instead of replacing it
 
 
 class Attempt(models.Model):
     """One HTTP POST of a delivery, as it went."""
 
     account = account_column()
-    # Written while the delivery's row is locked; to have the database check the key again would only cost time.
+    # Written while the delivery's row is locked; having the database check the key again would only cost time.
     delivery = models.ForeignKey(
         Delivery, on_delete=models.CASCADE, related_name="attempts", db_index=False, db_constraint=False
     )
@@ -270,20 +274,20 @@ class Attempt(models.Model):
 
     @property
     def answer(self) -> str:
-        """The response as text, whatever it is; nothing of a letter at whose midst it was cut off."""
+        """The response as text, whatever its bytes are. A character that was cut off at the end is left out."""
         return _decoder("replace").decode(bytes(self.response))
 
 
 class Recovery(models.Model):
-    """What a webhook is to be sent after an outage, while it is gone through (`webhooks.recovery`)."""
+    """A recovery of a webhook that is in progress: what to send it after an outage (`webhooks.recovery`)."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = account_column()
-    # A handful of rows at a time, each for seconds: no index is worth its while.
+    # There are a few rows at a time, each for seconds: an index would not pay.
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="+", db_index=False)
     since = models.DateTimeField()
     until = models.DateTimeField()
-    # In the feed: the event that was looked at last, and where to stop.
+    # Places in the feed: the event that was looked at last, and where to stop.
     position = models.BigIntegerField()
     event_id = models.UUIDField()
     stop_at = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""The deliveries as the OpenAPI description has them: the requests that we send, under `webhooks`."""
+"""Deliveries in the OpenAPI description: the requests that we send, under `webhooks`."""
 
 from uuid import UUID
 
@@ -32,16 +32,16 @@ _EXAMPLES: dict[str, Struct] = {}
 
 
 def example_of(kind: str) -> Struct:
-    """The `data` of an example of this kind."""
+    """Return the `data` of an example of this kind of event."""
     for name in settings.SPECTACULAR_SETTINGS["WEBHOOKS"]:
         import_string(name)
     return _EXAMPLES[kind]
 
 
 def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
-    """The deliveries of a kind of event, with an example of what it tells as `data`, which pings tell too.
+    """Describe the deliveries of a kind of event, with an example of its `data`, which pings send too.
 
-    `WEBHOOKS` of the settings lists them all.
+    The setting `WEBHOOKS` lists them all.
     """
     kind = str(kind)
     _EXAMPLES[kind] = example

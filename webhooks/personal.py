@@ -1,6 +1,6 @@
-"""Taking a person out of what was told of them: out of events' bodies, the feed, the log of deliveries.
+"""Removing a person's data from events' bodies, and so from the feed and the log of deliveries.
 
-Whatever is sent or shown from then on says what was put in their place; what a receiver was sent before, it has.
+Whatever is sent or shown from then on has the replacements. Receivers keep what they were sent before.
 """
 
 from collections import defaultdict
@@ -30,10 +30,10 @@ SELECT ARRAY(SELECT ARRAY[order_id, id::text] FROM page WHERE order_id = ANY(%(o
     position, created_at, id
 FROM page ORDER BY position DESC, created_at DESC, id DESC LIMIT 1
 """
-# Nobody claims or settles these deliveries until the transaction ends. A statement of its own: the next one sees what
-# was settled until then.
+# Nobody claims or settles these deliveries until the transaction ends. This is a statement of its own, so that the next
+# one sees what was settled before.
 _LOCK = "SELECT FROM webhooks_delivery WHERE event_id = ANY(%s) ORDER BY id FOR UPDATE"
-# The answer to an attempt that is under way may repeat what it was sent: it is not ours to note any more, and the
+# The answer to an attempt that is under way may repeat what it was sent, so it must not be written any more. The
 # delivery is sent again when its claim has run out.
 _OVERWRITE = f"""
 WITH changed AS MATERIALIZED (
@@ -50,7 +50,7 @@ UPDATE webhooks_attempt SET response = '' WHERE delivery_id IN (SELECT id FROM d
 
 
 class Found(NamedTuple):
-    """Ids of events by the order that they tell of; what is written later has a position of `since` at least."""
+    """Ids of events by their order. Events that are written later have a position of at least `since`."""
 
     by_order: dict[UUID, list[UUID]]
     since: int
@@ -60,10 +60,10 @@ class Found(NamedTuple):
 
 
 def events_of(account_id: UUID, orders: Collection[UUID], *, since: int = -1) -> Found:
-    """The events that tell of these orders, of this position and later ones.
+    """Find the events of these orders, from position `since` on.
 
-    Looks at all the account's events of orders, page by page, and holds nothing: seconds for a million of them, as long
-    for one order as for thousands.
+    Looks at all order events of the account, page by page, without locks. That takes seconds for a million of them, and
+    as long for one order as for thousands.
     """
     ids, found = [str(order) for order in orders], defaultdict[UUID, list[UUID]](list)
     with connection.cursor() as cursor:
@@ -86,8 +86,9 @@ def overwrite(
     *,
     where: Callable[[Mapping[str, Any]], bool] = lambda data: True,
 ) -> None:
-    """Give these members of the events' `data` other values, where they are there, and forget what receivers answered
-    or are answering. In the caller's transaction; only events whose data pass `where` are changed.
+    """Replace these members of the events' `data`, where present, and forget what receivers answered or are answering.
+
+    Runs in the caller's transaction. Changes only events whose data pass `where`.
     """
     changed = []
     for id_, body in Event.objects.filter(IsOneOf("id", [*events])).values_list("id", "body"):

@@ -1,4 +1,4 @@
-"""An attempt as it goes out, and how it went. Knows neither an ORM nor an HTTP client."""
+"""An attempt as it is sent, and its outcome. Knows neither the ORM nor an HTTP client."""
 
 import math
 import time
@@ -9,8 +9,8 @@ from uuid import UUID
 from codservice import __version__
 from webhooks import signing
 
-# Why an attempt is no acknowledgement, for the log. One word for whatever kept a connection from being made, and one
-# time (`webhooks.transfer`): to tell refused from filtered would make us somebody's port scanner.
+# Why an attempt was not acknowledged, for the log. Everything that prevents a connection has one word and takes one
+# time (`webhooks.transfer`): telling refused from filtered would make us somebody's port scanner.
 FAILURES = TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS, NO_SECRET = (
     "timeout", "unreachable", "blocked_address", "tls", "bad_answer", "status", "unreadable_secret")  # fmt: skip
 UNRECORDED = "unrecorded"  # an error of ours: how the attempt went could not be written
@@ -18,27 +18,27 @@ UNRECORDED = "unrecorded"  # an error of ours: how the attempt went could not be
 
 @dataclass(slots=True)
 class Post:
-    """One attempt to be made: the delivery's and the event's id, the very bytes, the secrets that sign them."""
+    """An attempt to be made: the ids of delivery and event, the exact bytes, and the secrets that sign them."""
 
     delivery_id: UUID
     url: str
     event: str
     body: bytes
-    # As shown to the merchant, the newest first. Empty when that one cannot be read.
+    # As shown to the merchant, newest first. Empty when the newest cannot be decrypted.
     secrets: Sequence[str] = field(repr=False)
     attempt: int
     event_id: UUID | None = None
-    is_test: bool = False  # of an account's twin
+    is_test: bool = False  # whether it belongs to an account's twin
     request_id: str = ""  # of the request that made the change, for the log
-    # By time.monotonic: from then on its claim has to be looked at again before it begins (`webhooks.delivery`).
+    # In time.monotonic(): a post that begins later has to have its claim renewed first (`webhooks.delivery`).
     begin_by: float = math.inf
-    # From time.monotonic to seconds since 1970, by the database's clock: receivers refuse what is dated by a wrong one.
+    # From time.monotonic() to seconds since 1970 by the database's clock: receivers refuse timestamps of a wrong clock.
     offset: float = field(default_factory=lambda: time.time() - time.monotonic())
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How an attempt went. `failure` is empty when it is acknowledged."""
+    """How an attempt went. `failure` is empty when it was acknowledged."""
 
     post: Post
     failure: str
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def headers(post: Post, now: float) -> list[str]:
-    """All headers of an attempt that is made at `now` (seconds since 1970)."""
+    """Return all headers of an attempt that is made at `now` (seconds since 1970)."""
     delivery_id, timestamp = str(post.delivery_id), int(now)
     standard = " ".join(
         signing.standard_signature(secret, delivery_id, timestamp, post.body) for secret in post.secrets
@@ -65,7 +65,7 @@ def headers(post: Post, now: float) -> list[str]:
         f"webhook-timestamp: {timestamp}",
         f"webhook-signature: {standard}",
         "Accept: */*",
-        "Expect:",  # curl would wait for a 100 before a larger body
+        "Expect:",  # without this, curl waits for a 100 before a larger body
     ]
     lines += [f"X-Service-Signature-Previous: {signing.signature(secret, post.body)}" for secret in post.secrets[1:]]
     if post.is_test:

@@ -1,4 +1,4 @@
-"""How the queue of deliveries stands: what is waiting, for statements; figures for `/readyz` and operators."""
+"""The state of the queue of deliveries: SQL for what is waiting, and figures for `/readyz` and operators."""
 
 from typing import Any
 from uuid import UUID
@@ -7,11 +7,11 @@ from django.db import DatabaseError, connection
 
 from codservice.operations import duties
 
-MOST_COUNTED = 10_000  # due deliveries; how many more there are changes nothing
-LATE = 60.0  # seconds after which a due delivery that nobody takes means that the workers do not keep up
+MOST_COUNTED = 10_000  # due deliveries; an exact count beyond that would be of no use
+LATE = 60.0  # seconds; a due delivery that waits longer for a worker means that the workers do not keep up
 
-# The lanes of the queue, in the order of service: what is in them. Each has an index of its own (`Delivery`), along
-# which a statement goes that asks for this lane alone.
+# The lanes of the queue in the order in which they are served, with the condition for each. Each has its own index
+# (`Delivery`), which statements about one lane use.
 LANES = {
     "first_attempts": "status = 'pending' AND attempt_count = 0",
     "retries": "status = 'pending' AND attempt_count > 0",
@@ -19,13 +19,13 @@ LANES = {
 
 
 def of_each_lane(part: str, between: str = " UNION ALL ", **words: str) -> str:
-    """This part of a statement for either lane, with its {name}, its {number}, what {is_in_it}, and `words`."""
+    """Return this part of a statement for both lanes, with their {name}, {number} and {is_in_it}, and `words`."""
     lanes = enumerate(LANES.items(), start=1)
     return between.join(part.format(number=n, name=name, is_in_it=is_in_it, **words) for n, (name, is_in_it) in lanes)
 
 
-# The webhooks that have something waiting, and when its oldest is due: by lanes, and of both. The beginning of a
-# statement; it hops through the lanes' indexes from webhook to webhook, so that its cost is theirs and not the rows'.
+# The beginning of a statement: the webhooks that have something waiting, and when their oldest is due, for each lane
+# and for both. It hops through the lanes' indexes from webhook to webhook, so its cost grows with webhooks, not rows.
 _HEADS_OF_LANE = """{name} (webhook_id, due_at) AS (
     (SELECT webhook_id, next_attempt_at FROM webhooks_delivery
      WHERE {is_in_it} ORDER BY webhook_id, next_attempt_at LIMIT 1)
@@ -49,16 +49,16 @@ ORDER BY d.next_attempt_at LIMIT {most})"""
 
 
 def unclaimed(webhook: str, most: str) -> str:
-    """What is due of this webhook and claimed by nobody, as a query: the oldest `most` of each lane."""
+    """Return a query for the due and unclaimed deliveries of this webhook: the oldest `most` of each lane."""
     return of_each_lane(_UNCLAIMED, webhook=webhook, most=most)
 
 
-NOBODY = UUID(int=0)  # has the claims of what is put off: it waits, and no attempt of it is under way
+NOBODY = UUID(int=0)  # the token on claims of deliveries that are put off: no attempt of them is under way
 UNDER_WAY = f"""(
     SELECT * FROM webhooks_claim WHERE until > now() AND token <> '{NOBODY}'
 ) AS under_way"""  # noqa: S608  (of our own text)
 
-# A webhook with an attempt under way is being served, and one that fails waits for itself, while a worker lives.
+# A webhook with an attempt under way is being served. One that fails waits for its receiver, while a worker is alive.
 _OLDEST_DUE = f"""{HEADS}, unserved AS MATERIALIZED (
     SELECT id FROM webhooks_webhook
     WHERE id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND deleted_at IS NULL AND is_active
@@ -78,19 +78,19 @@ SELECT count(*) FROM ({of_each_lane(_DUE_OF_LANE)} LIMIT {MOST_COUNTED}) AS coun
 
 
 def due() -> int:
-    """How many deliveries are due, those under way included; at most MOST_COUNTED."""
+    """Count the deliveries that are due, including those under way; at most MOST_COUNTED."""
     return _one(_DUE)
 
 
 def claims() -> int:
-    """How many attempts workers have claimed and not settled."""
+    """Count the attempts that workers have claimed and not settled."""
     return _one(f"SELECT count(*) FROM {UNDER_WAY}")  # noqa: S608  (of our own text)
 
 
 def oldest_due() -> float:
-    """For how many seconds the oldest due delivery has waited for a worker; 0 when none waits.
+    """Return how many seconds the oldest due delivery has waited for a worker; 0 when none waits.
 
-    Those of webhooks whose receivers are being posted to, or fail while any worker lives, do not count: they wait for
+    Deliveries to webhooks that are being posted to, or that fail while any worker is alive, do not count: they wait for
     their receivers.
     """
     return _one(_OLDEST_DUE, {"with_failing": not _a_worker_lives()})
@@ -108,7 +108,7 @@ def _one(sql: str, parameters: dict[str, Any] | None = None) -> Any:
 
 
 def problem() -> str:
-    """What is wrong with the queue, for `/readyz`; empty when it is well."""
+    """Describe what is wrong with the queue, for `/readyz`; empty when it is well."""
     try:
         age = oldest_due()
     except DatabaseError:

@@ -1,8 +1,9 @@
 """Which URLs may be registered, in the one form in which they are stored, shown and dialled (docs/webhooks.md).
 
-One parser decides: Ada, after the WHATWG standard. What it gives back is plain ASCII with the host spelled out (an
-address in its usual digits, a name in its DNS form), so that libcurl, which reads it again, cannot read another host.
-A name is looked up here only to tell a merchant early; what counts is the one that is dialled (`webhooks.transfer`).
+One parser decides: Ada, which follows the WHATWG standard. It returns plain ASCII with the host in its normal form (an
+address in its usual digits, a name as in DNS), so that libcurl, which parses it again, cannot read a different host.
+Names are looked up here only to tell a merchant early; the address that is dialled is what counts
+(`webhooks.transfer`).
 """
 
 import re
@@ -18,31 +19,31 @@ from webhooks.addresses import is_public
 from webhooks.resolver import absolute, addresses_of
 
 MAX_LENGTH = 2048  # characters, as sent and as stored
-LOOKUP_SECONDS = 1.0  # what a registration waits for a name's addresses
-_WAITS = threading.Lock()  # so long one at a time in this process: it holds one of the few threads for all accounts
-MEANWHILE_SECONDS = 0.05  # what others wait, in which a resolver that is well answers
-_LOOKUPS = threading.BoundedSemaphore(8)  # at once in this process; a slow resolver shall not collect threads
+LOOKUP_SECONDS = 1.0  # how long a registration waits for a name's addresses
+_WAITS = threading.Lock()  # only one of this process waits that long, since its few threads serve all accounts
+MEANWHILE_SECONDS = 0.05  # how long others wait; a healthy resolver answers within it
+_LOOKUPS = threading.BoundedSemaphore(8)  # at once in this process, so that a slow resolver does not pile up threads
 
-# Spaces, joiners and marks of direction: what comes along when an address is copied out of a text, and nobody sees.
+# Spaces, joiners and direction marks: invisible characters that come along when a URL is copied out of a text.
 _UNSEEN = " \xa0\ufeff" + "".join(map(chr, [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A)]))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _AUTHORITY = re.compile(r"[a-z]+:[/\\]*([^/\\?#]*)", re.IGNORECASE)
-# The names that DNS carries. The standard allows more, of which libcurl refuses a part.
+# The names that DNS carries. The URL standard allows more, but libcurl refuses some of those.
 _NAME = re.compile(r"(?=.{1,253}\.?$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
-# Names that lead nowhere public, by RFC 6761, 6762, 8375, 7686 and ICANN's reservation of `internal`; and those without
-# a dot, which ICANN allows no public host, but which may be machines beside us. None of them is looked up.
+# Names that are never public, by RFC 6761, 6762, 8375, 7686 and ICANN's reservation of `internal`; and names without a
+# dot, which ICANN allows to no public host but which may be machines in our network. None of them is looked up.
 _LOCAL_NAME = re.compile(r"(.*\.)?(localhost|localdomain|local|internal|home\.arpa|onion)|[^.]*")
 
 
 class Unusable(ValueError):
-    """The URL may not be registered; the message is a sentence that says why."""
+    """The URL may not be registered. The message is a sentence that says why."""
 
 
 def normalise(text: str) -> str:
-    """`text` as it is to be stored. Raises Unusable.
+    """Return the URL in `text` as it is to be stored. Raises Unusable.
 
-    With the setting WEBHOOK_ALLOW_PRIVATE `http:` and hosts that are not public pass too. May wait LOOKUP_SECONDS
-    for the resolver, so it has no place in a transaction.
+    With the setting WEBHOOK_ALLOW_PRIVATE, `http:` and hosts that are not public are allowed too. May wait
+    LOOKUP_SECONDS for the resolver, so do not call it in a transaction.
     """
     text = text.strip(_UNSEEN)
     if len(text) > MAX_LENGTH:
@@ -87,15 +88,13 @@ def _check_host(url: ada_url.URL) -> None:
 
 
 def _look_up(name: str) -> list[str]:
-    """The addresses that `name` has; none when it has none, the resolver does not answer in time, or too many names
-    wait for it.
-    """
+    """Return the addresses of `name`; none if it has none, the resolver is late or too many names wait."""
     if not _LOOKUPS.acquire(blocking=False):
         return []
     future: Future[list[str]] = Future()
     is_first = _WAITS.acquire(blocking=False)
     try:
-        # A daemon: a resolver that never answers holds up neither the request nor the end of the process.
+        # A daemon thread, so that a resolver that never answers holds up neither the request nor the process's end.
         threading.Thread(target=_resolve, args=(name, future), daemon=True).start()
         return future.result(LOOKUP_SECONDS if is_first else MEANWHILE_SECONDS)
     except LookupTimeout:

@@ -1,8 +1,8 @@
-"""What a webhook has missed is sent after all: what failed or was dropped, and what was never written for it.
+"""Sending a webhook what it has missed: deliveries that failed or were dropped, and events it has no delivery of.
 
-A recovery goes through the feed from its place of then, batch by batch, each a transaction of its own: so it is oldest
-first, bounded in what it locks and holds, and nothing is sent twice. It is a row: what the request that asked for it
-leaves undone, because there is much, or because an older transaction is still open, a worker goes on with.
+A recovery goes through the feed, batch by batch, from where its time began. Each batch is a transaction of its own, so
+that events go oldest first, locks are bounded and nothing is sent twice. A recovery is a row: a worker continues what
+the request leaves undone because there is much, or because an older transaction is still open.
 """
 
 import logging
@@ -21,14 +21,14 @@ from webhooks.retries import RETRIES
 
 logger = logging.getLogger(__name__)
 
-BATCH = 1000  # events that a statement goes through
-SECONDS = 0.3  # of an answer, which holds a thread of the web; what is left then is a worker's
-WORKER_SECONDS = 20.0  # of a worker's turn
+BATCH = 1000  # events that one statement goes through
+SECONDS = 0.3  # how long a request, which holds a web thread, works on it; the rest is left to a worker
+WORKER_SECONDS = 20.0  # how long a worker's turn lasts
 
-# A day before and after, an event's place in the feed is surely before and after what is looked for: it is a number
-# that was given out while its transaction was under way, and none takes longer than `feed.LONGEST_TRANSACTION`. Nothing
-# is missed of transactions that are still open: it is not over before they are. An id, which has an index, is by the
-# clock of a web host, which may be wrong: the event's time is looked at too.
+# The search begins and ends at events that are a day before and after the period, whose places in the feed are surely
+# before and after it: a place is a number given out while a transaction was open, and none takes longer than
+# `feed.LONGEST_TRANSACTION`. Open transactions are not missed, as the recovery does not end before they do. Ids have an
+# index but come from the clocks of web hosts, which may be wrong, so the event's time is checked too.
 _BEGIN = """
 WITH webhook AS MATERIALIZED (
     SELECT id, account_id FROM webhooks_webhook
@@ -45,8 +45,8 @@ FROM webhook
 RETURNING id
 """
 
-# Two recoveries of one webhook would write the same delivery twice: its row is locked, and only then looked at what
-# there is, by the next statement.
+# Two recoveries of one webhook could write the same delivery twice. So the webhook's row is locked first, and only the
+# next statement looks at what there is.
 _LOCK = """
 WITH recovery AS MATERIALIZED (
     SELECT id, webhook_id FROM webhooks_recovery WHERE id = %(id)s FOR UPDATE SKIP LOCKED
@@ -57,8 +57,8 @@ WITH recovery AS MATERIALIZED (
 SELECT (SELECT count(*) FROM recovery), (SELECT count(*) FROM webhook)
 """
 
-# Deliveries get their turn in the order of their events. The row of the one that was looked at last says when it was
-# made; at first there is none, and what follows the position is next.
+# Deliveries become due in the order of their events. The row of the last event that was looked at gives its time; at
+# first there is no such event, and the search begins after the position.
 _STEP = f"""
 WITH recovery AS MATERIALIZED (
     SELECT r.*, least(r.stop_at, webhooks_feed_horizon()) AS bound,
@@ -109,7 +109,7 @@ SELECT (SELECT count(*) FROM again) + (SELECT count(*) FROM missed), (SELECT cou
 
 
 class Recovered(NamedTuple):
-    """How many deliveries are sent after all, and whether that is all, or a worker goes on."""
+    """How many deliveries will be sent, and whether that is all; otherwise a worker goes on."""
 
     deliveries: int
     is_over: bool
@@ -123,15 +123,15 @@ def recover(
     until: datetime | None = None,
     note: Callable[[], None] | None = None,
 ) -> Recovered:
-    """Send what failed, was dropped or was missed of the changes from `since` to `until`, or now: each once, by age.
+    """Send what failed, was dropped or was missed of the changes from `since` to `until` (or now): each once, by age.
 
-    Of the kinds that the webhook subscribes to now; each begins its schedule anew, within `resending.MOST_ATTEMPTS`.
-    What SECONDS do not suffice for is left to `go_on`. `note` is called in the transaction that begins it. Must not run
-    inside a transaction. Raises Webhook.DoesNotExist, events.WebhookOff.
+    This concerns the kinds that the webhook subscribes to now. Each delivery begins its schedule anew, within
+    `resending.MOST_ATTEMPTS`. What takes longer than SECONDS is left to `go_on`. `note` is called in the transaction
+    that begins the recovery. Must not run inside a transaction. Raises Webhook.DoesNotExist, events.WebhookOff.
     """
     id_ = uuid7()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        # What is written later is none of this: somewhat more than now, for changes that are dated after the last one.
+        # Later changes are not part of it. The minute is for changes that are dated after the one before them.
         cursor.execute("SELECT least(%s::timestamptz, now() + interval '1 minute')", [until])
         (until,) = cursor.fetchone()
         first, last = since - feed.LONGEST_TRANSACTION, until + feed.LONGEST_TRANSACTION
@@ -158,9 +158,9 @@ def recover(
 
 
 def go_on() -> int:
-    """Go on with what requests have left, as far as it gets in some seconds; how many deliveries.
+    """Go on with recoveries that requests have left, for WORKER_SECONDS. Returns how many deliveries.
 
-    A batch of each webhook in turn: who has much to recover, or asks for it again and again, holds up nobody else.
+    Webhooks take turns, one batch each, so that one with much to recover, or many recoveries, does not hold up others.
     """
     deadline = time.monotonic() + WORKER_SECONDS
     count, later = 0, list[UUID]()  # webhooks
@@ -176,13 +176,13 @@ def go_on() -> int:
 
 
 def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
-    """The oldest recovery of each webhook but those in `later`, after the webhook's id."""
+    """Return webhook id and recovery id for the oldest recovery of each webhook that is not in `later`."""
     recoveries = Recovery.objects.exclude(webhook_id__in=later).order_by("webhook_id", "id").distinct("webhook_id")
     return list(recoveries.values_list("webhook_id", "id")[:100])
 
 
 def _go_on(id_: UUID, *, until: float) -> Recovered:
-    """Go on for some time. Nothing that fails here is the caller's error: the recovery has begun, and goes on later."""
+    """Go on until then. Failures are not the caller's error: the recovery has begun, and goes on later."""
     count, step = 0, _Step(0, is_over=False, has_more=True)
     while step.has_more and time.monotonic() < until:
         step = _step_or_later(id_)
@@ -201,7 +201,7 @@ class _Step(NamedTuple):
 
 
 def _step_or_later(id_: UUID) -> _Step:
-    """`_step`, or nothing for now while the database cannot do it."""
+    """Run `_step`, or do nothing while the database cannot do it."""
     try:
         return _step(id_)
     except DatabaseError as error:
@@ -213,7 +213,7 @@ def _step(id_: UUID) -> _Step:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_LOCK, {"id": id_})
         recoveries, webhooks = cursor.fetchone()
-        if not recoveries:  # somebody else is at it, or it is over
+        if not recoveries:  # another worker is at it, or it is over
             return _Step(0, is_over=not Recovery.objects.filter(id=id_).exists(), has_more=False)
         deliveries, looked_at, is_end = 0, 0, True
         if webhooks:

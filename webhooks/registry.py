@@ -1,4 +1,4 @@
-"""The webhooks of an account: registered, changed, given new secrets, deleted (docs/webhooks.md)."""
+"""Register, change and delete the webhooks of an account, and rotate their secrets (docs/webhooks.md)."""
 
 import logging
 import math
@@ -25,15 +25,18 @@ from webhooks.models import Webhook
 logger = logging.getLogger(__name__)
 
 MOST_WEBHOOKS = 20  # of one account
-OVERLAP = timedelta(hours=24)  # for which the secret before the newest signs too
-# What a worker takes, at most, from its claim to having begun the posts: it looks at its clock and then dials.
+OVERLAP = timedelta(hours=24)  # how long the previous secret signs too
+# The longest time from a worker's claim to the begin of its posts: it looks at its clock and then dials.
 CLAIM_TO_POST = timedelta(seconds=delivery.BEGIN_WITHIN + 0.1)
-DROP_SECONDS = 0.2  # of an answer; what it cannot drop in that time is dropped after it
-_BATCH = 1000  # deliveries of a lane that a statement drops
+DROP_SECONDS = 0.2  # how long a request drops deliveries; the rest is dropped after it
+_BATCH = 1000  # deliveries of a lane that one statement drops
 
 
 class StillDropping(Refused):
-    """What the webhook had waiting when it was turned off is not dropped yet: turned on now, it would be sent."""
+    """The deliveries that were pending when the webhook was turned off are not all dropped yet.
+
+    Turned on now, it would be sent the rest.
+    """
 
     code, status = "unavailable", HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -42,7 +45,7 @@ class StillDropping(Refused):
 
 
 class SecretChanged(Refused):
-    """The secret that was to be replaced is not in use any more."""
+    """The secret that was to be replaced is no longer in use."""
 
     code = "secret_changed"
 
@@ -55,10 +58,10 @@ class SecretChanged(Refused):
 def register(
     account_id: UUID, *, url: str, events: Sequence[str], description: str = "", once: bool = False
 ) -> tuple[Webhook, str]:
-    """A new webhook for a URL from `receivers.normalise`, and its signing secret, to be shown now or never.
+    """Create a webhook for a URL from `receivers.normalise`. Returns it and its signing secret, to be shown only now.
 
-    Raises Invalid when the account has MOST_WEBHOOKS already; `once` also when one to this URL is told of all these
-    events.
+    Raises Invalid when the account has MOST_WEBHOOKS already and, with `once`, when it already has a webhook to this
+    URL for all of these events.
     """
     secret = secrets.make_secret()
     with transaction.atomic():
@@ -84,26 +87,28 @@ def register(
 
 
 def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
-    """Change what `changes` has of `url`, `events`, `is_active` and `description`; the secret stays.
+    """Change the `url`, `events`, `is_active` and `description` that `changes` has; the secret stays.
 
-    While a webhook is off, nothing is written for it; what it has waiting is dropped, as by `delete`. No attempt to one
-    that is off, or to an address that is no longer its own, begins after this returns. Raises Webhook.DoesNotExist,
-    and StillDropping while much is waiting when it is turned on. Must not run inside a transaction.
+    While a webhook is off, no deliveries are written for it; pending ones are dropped, as by `delete`. After this
+    returns, no attempt begins to a webhook that is off or to an address that was replaced. Must not run inside a
+    transaction.
+
+    Raises Webhook.DoesNotExist, and StillDropping when a webhook is turned on that still has much to drop.
     """
     until = time.monotonic() + DROP_SECONDS
     if changes.get("is_active"):
-        # What was left over when it was turned off: before its row is locked, for which all who tell it of news wait.
+        # Drop what was left over when it was turned off before its row is locked, since publishing waits for that lock.
         _drop_pending(webhook_id, until=until)
     with transaction.atomic(durable=True):
         webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
         is_turned_off, is_moved = written.get("is_active") is False, "url" in written
         if written.get("is_active"):
-            _drop_pending(webhook_id, until=until)  # what is left of that
+            _drop_pending(webhook_id, until=until)  # the rest
             if _has_pending(webhook_id):
                 raise StillDropping
-        # How it did there and then says nothing of how it does now. Whoever was told that it fails is told when a new
-        # address answers.
+        # Earlier results say nothing about the webhook from now on. But a holder who was told that it fails is told
+        # when a new address answers.
         if "is_active" in written or (is_moved and not webhook.is_alarmed):
             written |= {"is_failing": False, "failing_since": None, "is_alarmed": False}
         if written:
@@ -121,10 +126,11 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
 
 
 def rotate_secret(account_id: UUID, webhook_id: UUID, *, replaces: str | None = None) -> tuple[Webhook, str]:
-    """A new signing secret, in use from now on and to be shown now or never. For OVERLAP the one before it signs too.
+    """Create a new signing secret, used from now on and to be shown only now. For OVERLAP the previous one signs too.
 
-    When this returns, no attempt will begin any more that the new one does not sign. Raises Webhook.DoesNotExist; and
-    SecretChanged when `replaces`, a secret's hint, is given and no longer its own. Must not run inside a transaction.
+    After this returns, no attempt begins that the new secret does not sign. Must not run inside a transaction.
+
+    Raises Webhook.DoesNotExist, and SecretChanged when `replaces` is given and is not the hint of the current secret.
     """
     secret = secrets.make_secret()
     own = Webhook.of(account_id).filter(id=webhook_id)
@@ -146,16 +152,17 @@ def rotate_secret(account_id: UUID, webhook_id: UUID, *, replaces: str | None = 
 
 
 def delete(account_id: UUID, webhook_id: UUID) -> None:
-    """Delete a webhook and drop its pending deliveries. When this returns, no attempt to it will begin any more.
+    """Delete a webhook and drop its pending deliveries. After this returns, no attempt to it begins.
 
-    Raises Webhook.DoesNotExist; and DatabaseError only while nothing is deleted. Must not run inside a transaction:
-    what follows the deletion counts on its commit. When there is much to drop, or the database goes away, the rest is
-    left to `drop_left_over`; it counts as dropped from now on.
+    Must not run inside a transaction, since the deletion has to be committed before deliveries are dropped. When there
+    are many, or the database goes away, the rest is left to `drop_left_over`; it counts as dropped from now on.
+
+    Raises Webhook.DoesNotExist, and DatabaseError only if nothing was deleted.
     """
     with transaction.atomic(durable=True):
-        # Waits for what is being published or resent to it, and holds up none after that for long: the deliveries are
-        # dropped when the lock is gone, since a claim looks for `deleted_at` itself. FOR UPDATE comes first: an UPDATE
-        # that touches no key alone would not hold up those who share it (FOR KEY SHARE).
+        # Waits for what is being published or resent to it, and does not hold up later publishing for long: deliveries
+        # are dropped after the lock is released, since claims check `deleted_at` themselves. FOR UPDATE comes first:
+        # an UPDATE alone, which changes no key, would not wait for those who hold FOR KEY SHARE.
         webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
         Webhook.objects.filter(id=webhook.id).update(deleted_at=Now())
         note(Action.WEBHOOK_DELETED, webhook)
@@ -164,9 +171,9 @@ def delete(account_id: UUID, webhook_id: UUID) -> None:
 
 
 def _end(webhook_id: UUID) -> None:
-    """Drop what a webhook that was just deleted or turned off has waiting, as far as it gets in an answer's time.
+    """Drop pending deliveries of a webhook that was just deleted or turned off, for DROP_SECONDS.
 
-    When this returns, no attempt to it will begin any more.
+    After this returns, no attempt to it begins.
     """
     ended_at = time.monotonic()
     try:
@@ -177,13 +184,13 @@ def _end(webhook_id: UUID) -> None:
 
 
 def note(action: Action, webhook: Webhook) -> None:
-    """Note it in the security log, by the webhook's host alone: shops write passwords into the rest of an address."""
+    """Note the action in the security log with the webhook's host only: the rest of a URL may contain passwords."""
     host = urlsplit(webhook.url).hostname or ""
     security_log.note(action, target=host, target_id=webhook.id, account_id=webhook.account_id)
 
 
 def drop_left_over() -> int:
-    """Drop what webhooks that are deleted or off still have waiting, batch by batch; how many deliveries."""
+    """Drop all pending deliveries of webhooks that are deleted or off, batch by batch. Returns how many."""
     with connection.cursor() as cursor:
         cursor.execute(_ENDED_AND_WAITING)
         ended = [webhook_id for (webhook_id,) in cursor.fetchall()]
@@ -199,8 +206,8 @@ _WAITING = """{name} AS (
     SELECT id FROM webhooks_delivery WHERE webhook_id = (SELECT id FROM ended) AND {is_in_it}
     ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 )"""
-# The webhook's key is held, and looked at again, before that: it may be on once more, and what is written for it then
-# is not dropped. What is locked is being settled, and dropped later if it is then pending still.
+# The webhook's row is locked and checked again first: it may have been turned on, and what is written for it then must
+# not be dropped. Locked deliveries are being settled; if they are still pending after that, they are dropped later.
 _DROP = f"""
 WITH ended AS MATERIALIZED (
     SELECT id FROM webhooks_webhook
@@ -212,7 +219,7 @@ WHERE id = ANY(ARRAY({queue.of_each_lane("SELECT id FROM {name}")}))
 
 
 def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
-    """Drop what a webhook has waiting while it is deleted or off, as far as it gets until then; how many deliveries."""
+    """Drop pending deliveries of a webhook while it is deleted or off, at most `until` then. Returns how many."""
     count, dropped = 0, _BATCH
     with connection.cursor() as cursor:
         while dropped >= _BATCH and time.monotonic() < until:
@@ -234,16 +241,16 @@ def _has_pending(webhook_id: UUID) -> bool:
 
 
 def _wait_for_begun(webhook_id: UUID, *, since: float) -> None:
-    """Wait until all workers that claimed deliveries before a commit have begun, and mostly ended, their posts.
+    """Wait until all workers that claimed deliveries before a commit have begun their posts (most have ended).
 
-    The commit was at `since`, and its transaction held off claims and renewals: CLAIM_TO_POST later all of them have
-    begun at the latest, also when the database cannot say so.
+    The commit was at `since`, and its transaction held off claims and renewals. So all have begun CLAIM_TO_POST later
+    at the latest, even when the database cannot say so.
     """
     until = since + CLAIM_TO_POST.total_seconds()
     try:
         with connection.cursor() as cursor:
             while time.monotonic() < until:
-                # A claim that was made longer ago has begun: only its answer is still to come.
+                # A claim that was made longer ago has begun its post: only the answer is still to come.
                 cursor.execute(
                     "SELECT EXISTS (SELECT FROM webhooks_claim WHERE webhook_id = %s AND until > now() + %s)",
                     [webhook_id, delivery.LEASE - CLAIM_TO_POST],
@@ -257,7 +264,7 @@ def _wait_for_begun(webhook_id: UUID, *, since: float) -> None:
 
 
 def problem_with_secrets() -> str:
-    """What is wrong with the signing secrets, for `check_service`; empty when each of them can be read."""
+    """Describe what is wrong with the signing secrets, for `check_service`; empty when all can be read."""
     webhooks = Webhook.objects.filter(deleted_at=None).values_list("secret", flat=True)
     count = sum(not secrets.is_readable(bytes(secret)) for secret in webhooks.iterator(chunk_size=500))
     if not count:

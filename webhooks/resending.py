@@ -1,4 +1,4 @@
-"""Deliveries that are sent once more, at once, because somebody asks for it: by page, API, console or command."""
+"""Sending deliveries once more, at once, because somebody asked on a page, by API, in the console or by command."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -12,17 +12,17 @@ from webhooks import events, registry, wakeup
 from webhooks.models import Delivery, Webhook
 
 MOST_ATTEMPTS = 100  # of one delivery, resends included
-MOST_AT_ONCE = 1000  # deliveries that a statement resends, and a click: who has more presses again, or uses the command
-POSSIBLE = Q(  # as _RESEND has it
+MOST_AT_ONCE = 1000  # deliveries that a statement or a click resends; for more, click again or use the command
+POSSIBLE = Q(  # the same conditions as in _RESEND
     ~Q(status=Delivery.Status.DROPPED),
     attempt_count__lt=MOST_ATTEMPTS,
     webhook__deleted_at=None,
     webhook__is_active=True,
 )
 
-# A webhook's key is held so that it cannot be deleted in between: nothing comes back into a queue that was dropped. It
-# is locked, and looked at again, in a step of its own. A join that locks both locks the delivery too before it looks
-# again: after waiting for a deletion it would hold what the deletion then passes over.
+# The webhook is locked so that it cannot be deleted meanwhile: nothing comes back into a queue that was dropped. It is
+# locked and checked again in a step of its own. A join that locks both would lock the delivery before it checks again:
+# after waiting for a deletion it would hold deliveries, and the deletion would pass over them.
 _RESEND = """
 WITH webhook AS MATERIALIZED (
     SELECT id FROM webhooks_webhook
@@ -45,11 +45,11 @@ RETURNING d.id
 
 
 def resend(ids: Sequence[UUID]) -> list[UUID]:
-    """Let each of these deliveries be sent again at once, with the same id and body; gives those that will be.
+    """Send each of these deliveries again at once, with the same id and body. Returns the ids of those that will be.
 
-    A finished one gets one more attempt, whose outcome is its new status. One that waits for its next attempt gets
-    that now, and its schedule goes on from there; one whose attempt is under way, or whose turn has come already,
-    keeps it. Those of a webhook that is deleted or off, and those with MOST_ATTEMPTS, are left alone.
+    A finished one gets one more attempt, whose outcome is its new status. One that waits for its next attempt gets it
+    now, and its schedule goes on from there; one that is under way or due already keeps its attempt. Dropped ones,
+    those of a webhook that is deleted or off, and those with MOST_ATTEMPTS are left alone.
     """
     with connection.cursor() as cursor:
         cursor.execute(_RESEND, {"ids": list(ids), "most": MOST_ATTEMPTS})
@@ -60,8 +60,9 @@ def resend(ids: Sequence[UUID]) -> list[UUID]:
 
 
 def resend_noted(ids: Sequence[UUID], noted: set[UUID]) -> list[UUID]:
-    """As `resend`, for a person, by one transaction: the security log has an entry for each webhook that is not among
-    the `noted` yet, and is from then on."""
+    """Like `resend`, for a person and in one transaction.
+
+    Notes each webhook that is not in `noted` yet in the security log, and adds it to `noted`."""
     with transaction.atomic():
         resent = resend(ids)
         told = Delivery.objects.filter(id__in=resent).values("webhook_id")
@@ -79,14 +80,14 @@ class TooManyAttempts(Refused):
 
 
 class Dropped(Invalid):
-    """It was waiting when its webhook was turned off: only a recovery sends it."""
+    """The delivery was waiting when its webhook was turned off; only a recovery sends it."""
 
     def __init__(self) -> None:
         super().__init__({"status": ["It was dropped when its webhook was turned off. Recover the webhook."]})
 
 
 def resend_one(delivery: Delivery) -> None:
-    """As `resend`, of one delivery that was read with its webhook.
+    """Like `resend`, for one delivery that was read with its webhook.
 
     Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
     """

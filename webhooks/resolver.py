@@ -1,7 +1,7 @@
-"""Looking names up, so that a name server that never answers holds up nobody but its own names.
+"""Looking names up, so that a name server that never answers holds up only its own names.
 
-libcurl looks up in threads too, twenty at most; lookups that hang would make all others wait until these have failed
-as well. Here each name has a thread of its own, however many posts wait for it, and there may be many.
+libcurl uses threads too, but at most twenty: lookups that hang would make all others wait until they fail as well. Here
+each name has one thread, however many posts wait for it, and there may be many threads.
 """
 
 import re
@@ -11,22 +11,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-KEPT = 60.0  # seconds that an answer is believed
-AT_ONCE = 512  # threads, more than posts are under way; a name beyond waits for its turn
-MANY_NAMES = 10_000  # names after which those that are not believed any more are forgotten
+KEPT = 60.0  # seconds that an answer is valid
+AT_ONCE = 512  # threads, more than posts are under way; further names wait
+MANY_NAMES = 10_000  # from this many names on, expired ones are forgotten
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)  # as the last part of an IPv4 address
 
 
 def absolute(name: str) -> str:
-    """`name` as the public DNS has it. Without the dot the resolver would also try it inside our own domains, and its
-    answer would tell a merchant which machines and services there are beside us. What ends in a number is no name but
-    an address in some spelling, and is left as it is."""
+    """Return `name` with a final dot, so that it is looked up in the public DNS only.
+
+    Without the dot the resolver would also try it inside our own domains, and its answer would tell a merchant which
+    machines and services we have. A name that ends in a number is an address in some spelling and is left as it is."""
     bare = name.removesuffix(".")
     return name if _NUMBER.fullmatch(bare.rpartition(".")[2]) else f"{bare}."
 
 
 def addresses_of(name: str) -> list[str]:
-    """The addresses that the machine's resolver finds, as long as that takes; none for no such name, or no answer."""
+    """Return the addresses that the machine's resolver finds, however long it takes; none if it finds none."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -35,9 +36,9 @@ def addresses_of(name: str) -> list[str]:
 
 
 class Resolver:
-    """Looks names up. All is for one thread; `ring` is called in another one when an answer has come.
+    """Looks names up. For use by one thread; `ring` is called in another thread when a lookup has ended.
 
-    With `local_names` those of our own domains are known too.
+    With `local_names`, names of our own domains are found too.
     """
 
     def __init__(self, ring: Callable[[], None], *, local_names: bool) -> None:
@@ -50,19 +51,19 @@ class Resolver:
         self._answers: deque[tuple[str, list[str]]] = deque()
 
     def known(self, name: str) -> tuple[float, list[str]] | None:
-        """When the name was looked up, by `time.monotonic`, and its addresses; None when it has to be asked for."""
+        """Return when the name was looked up (`time.monotonic`) and its addresses; None when it has to be asked for."""
         answer = self._known.get(name)
         return answer if answer and time.monotonic() - answer[0] < KEPT else None
 
     def ask(self, name: str) -> None:
-        """Have the name looked up, unless that is under way."""
+        """Begin to look the name up, unless that is under way."""
         if name not in self._under_way:
             self._under_way.add(name)
             self._queued.append(name)
             self._start()
 
     def answers(self) -> list[tuple[str, list[str]]]:
-        """Names whose lookup has ended, with their addresses: none when there is no such name or no answer."""
+        """Return names whose lookup has ended, with their addresses: none for an unknown name or no answer."""
         found = []
         while self._answers:
             name, addresses = self._answers.popleft()
@@ -82,7 +83,7 @@ class Resolver:
             self._threads += 1
             try:
                 threading.Thread(target=self._look_up, args=(name,), daemon=True).start()
-            except RuntimeError:  # the system has no thread to give
+            except RuntimeError:  # the system allows no more threads
                 self._end(name, [])
 
     def _look_up(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Forgetting what is old of webhooks, in small batches: no statement locks much or for long, whatever the tables hold.
+"""Deleting old rows of webhooks, in small batches: no statement locks much or for long, however large the tables are.
 
 Each public function is a sweep of `codservice.retention`.
 """
@@ -14,10 +14,10 @@ from django.db import connection
 from webhooks import feed
 from webhooks.feed import first_id
 
-BATCH = 200  # rows that a statement looks at; a delivery takes its attempts and its claim along
+BATCH = 200  # rows that one statement looks at; attempts and claims are deleted with their delivery
 
-# Events' ids sort by time, and the index of `one_delivery_per_event_and_webhook` does so too. What was resent stays for
-# as long again; but an event tells of a customer, and nothing keeps it longer than the order keeps the customer.
+# Events' ids sort by time, and so does the index of `one_delivery_per_event_and_webhook`. Resent deliveries stay as
+# long again. But an event has data of a customer, and is not kept longer than the order keeps its customer.
 _DELIVERIES = """
 WITH page AS (
     SELECT id, event_id, webhook_id FROM webhooks_delivery
@@ -62,7 +62,7 @@ WITH page AS (
 )
 SELECT (SELECT count(*) FROM webhooks), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
 """
-# Of the row that is locked, whose merchant may have rotated since the page was read.
+# The locked row is checked again: its merchant may have rotated the secret since the page was read.
 _PREVIOUS_SECRETS = """
 WITH page AS (
     SELECT id FROM webhooks_webhook WHERE id > %(id)s ORDER BY id LIMIT %(batch)s
@@ -84,9 +84,9 @@ _COUNTING = {"lock": "", "delete": "SELECT 1 FROM", "clear": "SELECT 1 FROM webh
 
 
 def deliveries(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Finished deliveries of old events with their attempts, when they were finished before that time too.
+    """Delete deliveries of old events, with their attempts, that were also finished before that time.
 
-    They stay while the feed shows their events: a recovery sends what has no delivery.
+    They stay while the feed shows their events, because a recovery sends events that have no delivery.
     """
     before = _out_of_the_feed(before)
     at_most = timedelta(days=settings.CUSTOMER_RETENTION_DAYS or 36_500)
@@ -95,34 +95,34 @@ def deliveries(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
 
 
 def events(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Old events that have no delivery any more, or never had one, when the feed does not show them any more either."""
+    """Delete old events that have no delivery (any more) and that the feed no longer shows."""
     before = _out_of_the_feed(before)
     yield from _in_pages(_EVENTS, ("events",), ("id",), {"before": before, "end": first_id(before)}, dry_run)
 
 
 def _out_of_the_feed(before: datetime) -> datetime:
-    """`before`, or the time from which on the feed keeps events, whichever is earlier."""
+    """Return `before` or the time since which the feed keeps events, whichever is earlier."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT least(%s, now() - %s::interval)", [before, feed.KEPT])
         return cursor.fetchone()[0]
 
 
 def webhooks(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Webhooks that were deleted before that time, with an empty log."""
+    """Delete the rows of webhooks that merchants deleted before that time and whose log is empty."""
     return _in_pages(_WEBHOOKS, ("webhooks",), ("id",), {"before": before}, dry_run)
 
 
 def previous_secrets(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Secrets that have stopped signing."""
+    """Clear previous secrets that no longer sign."""
     return _in_pages(_PREVIOUS_SECRETS, ("previous_secrets",), ("id",), {}, dry_run)
 
 
 def _in_pages(
     sql: str, names: tuple[str, ...], key: tuple[str, ...], parameters: dict[str, Any], dry_run: bool
 ) -> Iterator[dict[str, int]]:
-    """Run the statement on page after page of a table, by `key`; its counts, under `names`.
+    """Run the statement on page after page of a table, by `key`, and yield its counts under `names`.
 
-    By key, so that what is passed over, and what is deleted and not vacuumed yet, is not read again for each page.
+    Going by key, rows that were passed over or deleted but not vacuumed yet are not read again for each page.
     """
     statement = sql.format(**(_COUNTING if dry_run else _DOING))
     last, size = dict.fromkeys(key, UUID(int=0)), BATCH

@@ -1,4 +1,4 @@
-"""Signing secrets: made, encrypted at rest under ENCRYPTION_KEYS, decrypted to sign."""
+"""Signing secrets: make them, encrypt them under ENCRYPTION_KEYS for the database, decrypt them to sign."""
 
 import base64
 import os
@@ -11,7 +11,7 @@ HINT_LENGTH = 10  # characters that are shown again
 
 
 def make_secret() -> str:
-    """`whsec_` and 32 random bytes in base64 (docs/webhooks.md)."""
+    """Return `whsec_` and 32 random bytes in base64 (docs/webhooks.md)."""
     return "whsec_" + base64.b64encode(os.urandom(32)).decode()
 
 
@@ -23,14 +23,14 @@ def encrypt(secret: str) -> bytes:
     return _fernet(*settings.ENCRYPTION_KEYS).encrypt(secret.encode())
 
 
-@lru_cache(maxsize=4096)  # a secret signs many deliveries; to decrypt it each time would cost more than to sign
+@lru_cache(maxsize=4096)  # a secret signs many deliveries, and decrypting costs more than signing
 def decrypt(encrypted: bytes) -> str:
-    """Raises cryptography.fernet.InvalidToken when none of ENCRYPTION_KEYS has encrypted it."""
+    """Raises cryptography.fernet.InvalidToken when none of ENCRYPTION_KEYS encrypted it."""
     return _fernet(*settings.ENCRYPTION_KEYS).decrypt(encrypted).decode()
 
 
 def is_readable(encrypted: bytes) -> bool:
-    """Whether one of ENCRYPTION_KEYS has encrypted it."""
+    """Whether one of ENCRYPTION_KEYS encrypted it."""
     try:
         _fernet(*settings.ENCRYPTION_KEYS).decrypt(encrypted)
     except InvalidToken:
@@ -39,7 +39,7 @@ def is_readable(encrypted: bytes) -> bool:
 
 
 def is_under_newest_key(encrypted: bytes) -> bool:
-    """Whether the first of ENCRYPTION_KEYS, which encrypts, has encrypted it."""
+    """Whether the first of ENCRYPTION_KEYS, which is used to encrypt, encrypted it."""
     try:
         _fernet(settings.ENCRYPTION_KEYS[0]).decrypt(encrypted)
     except InvalidToken:
@@ -48,7 +48,7 @@ def is_under_newest_key(encrypted: bytes) -> bool:
 
 
 def encrypt_anew(encrypted: bytes) -> bytes:
-    """The same secret under the first of ENCRYPTION_KEYS. Raises as `decrypt` does."""
+    """Return the same secret, encrypted under the first of ENCRYPTION_KEYS. Raises as `decrypt` does."""
     return _fernet(*settings.ENCRYPTION_KEYS).rotate(encrypted)
 
 

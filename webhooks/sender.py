@@ -1,8 +1,8 @@
-"""Sign and post deliveries, many at once from one thread. Knows no ORM.
+"""Sign and post deliveries, many at once from one thread. Does not use the ORM.
 
-libcurl's multi interface carries the posts (`webhooks.curl_loop`): its deadline covers connecting, TLS, sending and
-waiting in one, and it asks us before it opens a socket, so that the address is checked that is really dialled
-(`webhooks.transfer`). Names are looked up before (`webhooks.lookups`), within the same deadline.
+libcurl's multi interface carries the posts (`webhooks.curl_loop`). One deadline covers connecting, TLS, sending and
+waiting, and libcurl asks us before it opens a socket, so that the address that is really dialled is checked
+(`webhooks.transfer`). Names are looked up before that (`webhooks.lookups`), within the same deadline.
 """
 
 import heapq
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 class Sender:
-    """Posts under way, so many at once. `start` adds one, `finished` waits for some to end. For one thread, apart from
-    `wake_up`. What finds no room waits for it; `give_back` tells what has waited too long.
+    """Up to `width` posts under way. For use by one thread, apart from `wake_up`.
 
-    One that has not begun by its `begin_by` is among the `unsure` until `resume` or `forget` says what becomes of it.
-    One whose kept connection was LOST begins anew, once, on a connection of its own, and may be among them then.
+    `start` adds a post, `finished` waits for some to end. Posts wait for room; `give_back` returns those that have
+    waited too long. A post that has not begun by its `begin_by` is among the `unsure` until `resume` or `forget` is
+    called for it. One whose kept connection was LOST begins anew, once, on a new connection, and may be `unsure` then.
     """
 
     def __init__(self, *, width: int, allow_private: bool = False, ca_file: str | None = None) -> None:
@@ -41,12 +41,12 @@ class Sender:
         self._waiting: deque[Post] = deque()
         self._running: dict[Any, Transfer] = {}
         self._unsure: dict[UUID, Transfer] = {}
-        self._ended: list[tuple[float, int, Outcome]] = []  # a heap: when each may be told of, and which came first
+        self._ended: list[tuple[float, int, Outcome]] = []  # a heap, by when each may be returned, then as they ended
         self._number = itertools.count()
 
     @property
     def room(self) -> int:
-        """How many more can be started; below 0 when some wait."""
+        """How many more posts can be started; negative when some wait."""
         return self._places - len(self._waiting)
 
     @property
@@ -55,33 +55,33 @@ class Sender:
 
     @property
     def unsure(self) -> list[UUID]:
-        """The deliveries whose claims have to be looked at again before they are posted."""
+        """The deliveries whose claims have to be renewed before they are posted."""
         return list(self._unsure)
 
     def start(self, post: Post) -> None:
-        """Begin an attempt as soon as there is room. It ends in an outcome whatever is wrong with it."""
+        """Begin an attempt as soon as there is room. It always ends in an outcome, whatever is wrong with it."""
         self._waiting.append(post)
         self._fill()
 
     def give_back(self, now: float) -> list[UUID]:
-        """The deliveries that still wait for room and should have begun by `now`; they are no longer ours to send."""
+        """Drop and return the deliveries that still wait for room though they should have begun by `now`."""
         late = []
         while self._waiting and self._waiting[0].begin_by < now:
             late.append(self._waiting.popleft().delivery_id)
         return late
 
     def resume(self, delivery_id: UUID, *, begin_by: float, url: str, secrets: Sequence[str]) -> None:
-        """Its claim stands: begin it after all, to what its webhook's address is now, and signed by its secrets."""
+        """Begin an unsure post whose claim stands, with its webhook's present address and secrets."""
         transfer = self._unsure.pop(delivery_id)
         transfer.post.begin_by, transfer.post.url, transfer.post.secrets = begin_by, url, secrets
         self._begin(transfer)
 
     def forget(self, delivery_id: UUID) -> None:
-        """It is not ours to send any more; there is no outcome."""
+        """Drop an unsure post that is no longer ours to send. It gets no outcome."""
         del self._unsure[delivery_id]
 
     def finished(self, timeout: float) -> list[Outcome]:
-        """What has ended; waits up to `timeout` seconds for the first to end or for `wake_up`."""
+        """Return the outcomes of posts that have ended. Waits up to `timeout` seconds for one, or for `wake_up`."""
         until = time.monotonic() + timeout
         while True:
             told_at = self._ended[0][0] if self._ended else until
@@ -97,7 +97,7 @@ class Sender:
                 return outcomes
 
     def wake_up(self) -> None:
-        """End a wait in `finished`; may be called from another thread."""
+        """End a wait in `finished`. May be called from any thread."""
         self._loop.wake_up()
 
     def close(self) -> None:
@@ -114,19 +114,19 @@ class Sender:
         return self.width - len(self._running) - len(self._lookups) - len(self._unsure)
 
     def _fill(self) -> None:
-        """Begin what waits, the first first, as far as there is room."""
+        """Begin waiting posts in their order while there is room."""
         while self._waiting and self._places > 0:
             self._begin(Transfer(self._waiting.popleft(), time.monotonic()))
 
     def _begin(self, transfer: Transfer) -> None:
-        """Send it, once its name is known, to public addresses alone, while its claim is sure to stand."""
+        """Send it once its name is known, to public addresses only, and while its claim is sure to stand."""
         if not transfer.post.secrets:
             logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", transfer.post.delivery_id)
             self._end_unsent(transfer, NO_SECRET)
             return
         try:
             addresses = self._lookups.addresses(transfer)
-        except ValueError:  # no URL that urllib can take apart
+        except ValueError:  # a URL that urllib cannot parse
             self._end_unsent(transfer, UNREACHABLE)
             return
         if addresses is None:
@@ -147,14 +147,14 @@ class Sender:
             curl = self._free.pop() if self._free else new_handle(self._roots.name, allow_private=self._allow_private)
             transfer.load(curl, self._lookups.addresses_to_tell(transfer.post.url), allow_private=self._allow_private)
             self._loop.add(curl)
-        except Exception:  # one that cannot be sent shall not stop the others
+        except Exception:  # a post that cannot be sent must not stop the others
             logger.exception("delivery %s cannot be posted", transfer.post.delivery_id)
             self._end_unsent(transfer, UNREACHABLE)
         else:
             self._running[curl] = transfer
 
     def _send_named(self) -> None:
-        """Send what has waited for a name that is known by now; end what has waited too long."""
+        """Send posts whose name is known by now; end those that have waited for it too long."""
         for transfer, addresses in self._lookups.answered():
             if addresses:
                 self._begin(transfer)
@@ -178,6 +178,6 @@ class Sender:
         self._tell(transfer, transfer.came_to(failure))
 
     def _tell(self, transfer: Transfer, outcome: Outcome) -> None:
-        """Tell of it at once; that there was no connection when the attempt's time is over, whatever it was."""
+        """Report an outcome at once, but UNREACHABLE only at the deadline, whatever its cause was."""
         at = transfer.deadline if outcome.failure == UNREACHABLE else 0.0
         heapq.heappush(self._ended, (at, next(self._number), outcome))

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries on the wire: what may come in, and what goes out (docs/webhooks.md)."""
+"""Webhooks and their deliveries in requests and responses (docs/webhooks.md)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -17,11 +17,11 @@ from webhooks import feed, receivers
 from webhooks.filters import EVENTS
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
-SHOWN_ATTEMPTS = 8  # of a delivery: a page of 100 is of some megabytes, whatever was answered
+SHOWN_ATTEMPTS = 8  # per delivery, so that a page of 100 has at most some megabytes, whatever was answered
 
 
 class ReceiverField(Strict, serializers.CharField):
-    """A URL that may be registered; gives it as it is stored and dialled."""
+    """A URL that may be registered, converted to the form in which it is stored and dialled."""
 
     def clean(self, data: Any) -> str:
         if type(data) is not str:
@@ -35,7 +35,7 @@ class ReceiverField(Strict, serializers.CharField):
 
 
 class KindsField(Strict, serializers.ListField):
-    """The kinds of events to subscribe to: one or several, each once."""
+    """The kinds of events to subscribe to: one or more, each once."""
 
     openapi = {
         "type": "array",
@@ -105,22 +105,22 @@ _REGISTRATION, _CHANGE, _PING, _RECOVERY = WebhookRegistration(), WebhookChange(
 
 
 def read_registration(body: dict[str, Any]) -> dict[str, Any]:
-    """`url`, normalised, `events` and what else a request's body has. Raises Invalid with all its problems."""
+    """Return the normalised `url`, `events` and what else the body has. Raises Invalid with all its problems."""
     return read_body(_REGISTRATION, body)
 
 
 def read_change(body: dict[str, Any]) -> dict[str, Any]:
-    """The changes of a webhook that a body asks for. Raises Invalid."""
+    """Return the changes of a webhook that a body asks for. Raises Invalid."""
     return read_body(_CHANGE, body)
 
 
 def read_ping(body: dict[str, Any]) -> str | None:
-    """The kind of event of which an example is wanted. Raises Invalid."""
+    """Return the kind of event that an example is wanted of, or None. Raises Invalid."""
     return read_body(_PING, body)["event"]
 
 
 def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
-    """`since` and `until`. Raises Invalid, also for what the feed does not hold any more."""
+    """Return `since` and `until`. Raises Invalid, also for times that the feed no longer shows."""
     read = read_body(_RECOVERY, body)
     since, until = read["since"], read["until"]
     if since < datetime.now(UTC) - feed.SHOWN - timedelta(minutes=5):
@@ -198,7 +198,7 @@ class FeedBody(Struct):
 
 
 class FeedAnswer(Struct):
-    """A FeedBody, from bytes that are fixed since the events happened."""
+    """A FeedBody, made of the bytes that were fixed when the events happened."""
 
     data: list[Raw]
     next: str
@@ -227,7 +227,7 @@ def webhook_body(webhook: Webhook) -> WebhookBody:
 
 
 def delivery_body(delivery: Delivery) -> DeliveryBody:
-    """An entry of the log; `delivery` comes with event and webhook, and with its attempts as `log_attempts`."""
+    """Return an entry of the log. `delivery` has its event and webhook loaded, and its attempts in `log_attempts`."""
     status = delivery.shown_status()
     return DeliveryBody(
         id=delivery.id,

@@ -6,12 +6,12 @@ import hmac
 
 
 def signature(secret: str, body: bytes) -> str:
-    """`X-Service-Signature`: keyed with the bytes of the secret as it was shown."""
+    """Return the value of `X-Service-Signature`, keyed with the bytes of the secret as it was shown."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
 def standard_signature(secret: str, delivery_id: str, timestamp: int, body: bytes) -> str:
-    """One value of `webhook-signature` as Standard Webhooks has it: keyed with what the secret's base64 encodes."""
+    """Return a value of `webhook-signature` (Standard Webhooks), keyed with the bytes that the secret encodes."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = hmac.digest(key, b"%s.%d." % (delivery_id.encode(), timestamp) + body, "sha256")
     return "v1," + base64.b64encode(signed).decode()

@@ -13,12 +13,12 @@ from webhooks.engine import engine
 
 @shared_task
 def deliver() -> int:
-    """Send what is due, until nothing is; how many attempts.
+    """Send until nothing is due, and return the number of attempts.
 
-    The task is a wake-up and no more, which may be lost, doubled or late. When a delivery is tried again stands in its
-    row (`next_attempt_at`), and `webhooks.retries` decides it. Celery's `eta`, `countdown` and `retry` are not for
-    that: a Redis broker hands a task that waits longer than its visibility timeout, an hour, out again and again, and
-    what it held is gone when it is killed.
+    The task is only a wake-up, which may be lost, doubled or late. `webhooks.retries` decides when a delivery is tried
+    again, and its row says so (`next_attempt_at`). Celery's `eta`, `countdown` and `retry` would not do: a Redis broker
+    hands out a task that waits longer than its visibility timeout, an hour, again and again, and loses its tasks when
+    it is killed.
     """
     wakeup.hear()
     return engine.drain()
@@ -26,37 +26,35 @@ def deliver() -> int:
 
 @shared_task
 def drop_left_over() -> int:
-    """Drop what webhooks that are deleted or off still have waiting; how many deliveries."""
+    """Drop pending deliveries of webhooks that are deleted or off. Returns how many."""
     return registry.drop_left_over()
 
 
 @shared_task
 def shorten_claims() -> int:
-    """Let no claim last, and no delivery wait, for longer than usual, whatever becomes of the database's clock; how
-    many would have.
-    """
+    """Shorten claims and waits that are too long because the database's clock was set back. Returns how many."""
     return delivery.shorten_waits()
 
 
 @shared_task
 def recover() -> int:
-    """Go on with recoveries that answers have left; how many deliveries."""
+    """Go on with recoveries that requests have left. Returns how many deliveries."""
     return recovery.go_on()
 
 
 @shared_task
 def tell_of_failing() -> int:
-    """Mail account holders whose webhooks have stopped answering, or are well again; how many mails."""
+    """Mail account holders whose webhooks have stopped answering or are well again. Returns how many mails."""
     return alarms.tell()
 
 
-# One thread drains, and one tells it to look again.
+# One thread drains; the other tells it to look again.
 _woken = ThreadPoolExecutor(2, thread_name_prefix="woken")
 
 
 @worker_ready.connect
 def listen(sender: Consumer, **kwargs: object) -> None:
-    """Have the bell wake this worker, if its tasks are threads and so share one engine."""
+    """Let the bell wake this worker if its tasks are threads, which share one engine."""
     if isinstance(sender.pool, TaskPool):
         heard = partial(_woken.submit, deliver)
         threading.Thread(target=wakeup.listen, args=(heard, engine.stopping), name="bell", daemon=True).start()
@@ -64,7 +62,7 @@ def listen(sender: Consumer, **kwargs: object) -> None:
 
 @worker_shutdown.connect
 def finish(**kwargs: object) -> None:
-    """Let what is under way end and be written down: at the interpreter's exit no thread would be asked any more."""
+    """Let attempts that are under way end and be settled: at the interpreter's exit no thread could do it any more."""
     _woken.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""One attempt in libcurl's hands: what its handle is told, what is read of the answer, and what it came to."""
+"""One attempt in libcurl: how its handle is set up, what is read of the answer, and its outcome."""
 
 import re
 import socket
@@ -21,8 +21,8 @@ MAX_READ = 16 * 1024  # bytes of an answer, its head included
 KEPT = 2048  # bytes of its body for the log
 KEPT_TARGET = 500  # bytes of a redirect's target
 
-# A kept connection was closed before anything came back: by a receiver that was about to rest it and has not read the
-# post, as is common, or by one that has read it.
+# A kept connection was closed before anything came back. Usually the receiver closed it as idle and has not read the
+# post, but it may have.
 LOST = pycurl.E_SEND_FAIL_REWIND
 
 _FAILURES = {
@@ -32,10 +32,10 @@ _FAILURES = {
     pycurl.E_SSL_CERTPROBLEM: TLS,
     pycurl.E_SSL_CIPHER: TLS,
     pycurl.E_SSL_ISSUER_ERROR: TLS,
-    pycurl.E_FTP_WEIRD_SERVER_REPLY: BAD_ANSWER,  # of HTTP servers too
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: BAD_ANSWER,  # for HTTP servers too
     pycurl.E_UNSUPPORTED_PROTOCOL: BAD_ANSWER,
     pycurl.E_WRITE_ERROR: BAD_ANSWER,
-    100: BAD_ANSWER,  # CURLE_TOO_LARGE: a line of the head without end
+    100: BAD_ANSWER,  # CURLE_TOO_LARGE: an endless header line
     pycurl.E_OUT_OF_MEMORY: BAD_ANSWER,  # the same in other releases
     pycurl.E_GOT_NOTHING: BAD_ANSWER,
     pycurl.E_SEND_ERROR: BAD_ANSWER,
@@ -43,7 +43,7 @@ _FAILURES = {
     pycurl.E_PARTIAL_FILE: BAD_ANSWER,
     LOST: BAD_ANSWER,
 }
-# Of an address, where secrets stand.
+# The parts of an address that may hold secrets.
 _LOGIN = re.compile(rb"(?<=//)[^/?#]*@")
 _QUERY = re.compile(rb"(?<=[?#]).+")
 _STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl takes 2000 for 200
@@ -51,13 +51,13 @@ _STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl takes 200
 
 @dataclass(slots=True)
 class Transfer:
-    """A post from its start to its outcome. Its time runs while its name is looked up too."""
+    """A post from its start to its outcome. Its time includes the lookup of its name."""
 
     post: Post
     started: float  # by time.monotonic
     is_blocked: bool = False
     is_no_http: bool = False
-    is_repeat: bool = False  # begun anew, on a connection of its own
+    is_repeat: bool = False  # begun anew, on a new connection
     read: int = 0
     response: bytearray = field(default_factory=bytearray)
     target: bytes = b""  # of a redirect
@@ -67,15 +67,15 @@ class Transfer:
         return self.started + DEADLINE / 1000
 
     def load(self, curl: Any, addresses: str, *, allow_private: bool) -> None:
-        """Tell a handle from `new_handle` all of this attempt; `addresses` as `Lookups.addresses_to_tell` has them."""
+        """Set up a handle from `new_handle` for this attempt; `addresses` is from `Lookups.addresses_to_tell`."""
         post = self.post
         if addresses:
             curl.setopt(pycurl.RESOLVE, [addresses])
         curl.setopt(pycurl.TIMEOUT_MS, max(round((self.deadline - time.monotonic()) * 1000), 1))
         curl.setopt(pycurl.URL, post.url)
         curl.setopt(pycurl.HTTPHEADER, headers(post, post.offset + time.monotonic()))
-        # A body that libcurl cannot rewind: one that it has whole it sends up to six times, when one kept connection
-        # after the other breaks off.
+        # A body that libcurl cannot rewind. One that it has as a whole it sends up to six times, as one kept connection
+        # after another breaks.
         curl.setopt(pycurl.READFUNCTION, BytesIO(post.body).read)
         curl.setopt(pycurl.POSTFIELDSIZE, len(post.body))
         curl.setopt(pycurl.FRESH_CONNECT, self.is_repeat)
@@ -100,7 +100,7 @@ class Transfer:
         return None if self.read <= MAX_READ else -1
 
     def open_socket(self, _purpose: int, address: Any) -> Any:
-        """libcurl's question before it dials: a socket for `address`, or no. One bad address ends the attempt."""
+        """Called by libcurl before it dials: return a socket for `address`, or refuse. One refusal ends the attempt."""
         family, kind, protocol, peer = address
         if self.is_blocked or not is_public(peer[0]):
             self.is_blocked = True
@@ -108,7 +108,7 @@ class Transfer:
         return socket.socket(family, kind, protocol)
 
     def outcome(self, curl: Any, error: int) -> Outcome:
-        """What it came to when its handle has ended, with libcurl's error or 0."""
+        """Return the outcome once the handle has ended with libcurl's `error`, which is 0 for none."""
         code = curl.getinfo(pycurl.RESPONSE_CODE)  # 0 when there was none
         if self.is_blocked:
             return self.came_to(BLOCKED)
@@ -117,27 +117,27 @@ class Transfer:
         if 200 <= code < 300:
             return self.came_to("", code)  # the status line was in time; what came after it does not matter
         if error and code < 200:
-            # Of a connection that was there already libcurl tells no time; what it was sent tells of it.
+            # libcurl gives no connect time for a connection that it reused; then the bytes sent tell that it was made.
             is_connected = curl.getinfo(pycurl.CONNECT_TIME) > 0 or curl.getinfo(pycurl.REQUEST_SIZE) > 0
             is_reached = is_connected or error != pycurl.E_OPERATION_TIMEDOUT
             return self.came_to(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
-        if 300 <= code < 400 and self.target:  # for the log alone: it is never followed
+        if 300 <= code < 400 and self.target:  # for the log only: redirects are never followed
             self.response = bytearray(b"Location: %b\n\n%b" % (self.target, self.response))[:KEPT]
         return self.came_to(STATUS, code)
 
     def came_to(self, failure: str, code: int = 0) -> Outcome:
-        """What it came to, with the answer's status where there was one."""
+        """Return the outcome with this failure, and the answer's status if there was one."""
         took = DEADLINE if failure == UNREACHABLE else round((time.monotonic() - self.started) * 1000)
         return Outcome(self.post, failure, code or None, took, bytes(self.response))
 
 
 def new_handle(roots: str, *, allow_private: bool) -> Any:
-    """A handle for attempts, one after the other; `roots` is a file of certificates."""
+    """Return a handle for attempts, one after the other; `roots` is the name of a file of certificates."""
     curl = pycurl.Curl()
     curl.setopt(pycurl.POST, 1)
     curl.setopt(pycurl.NOSIGNAL, 1)
     curl.setopt(pycurl.CONNECTTIMEOUT_MS, DEADLINE)
-    curl.setopt(pycurl.DNS_CACHE_TIMEOUT, 2 * round(NAMES_KEPT))  # it is told anew before that
+    curl.setopt(pycurl.DNS_CACHE_TIMEOUT, 2 * round(NAMES_KEPT))  # we give it the addresses again before that
     curl.setopt(pycurl.FOLLOWLOCATION, 0)
     curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
     curl.setopt(pycurl.BUFFERSIZE, MAX_READ)
@@ -152,11 +152,11 @@ def new_handle(roots: str, *, allow_private: bool) -> Any:
 
 
 def trusted_roots(ca_file: str | None) -> Any:
-    """An open file that has a name: the system's certificates, and those of `ca_file` besides."""
+    """Return an open, named file of the system's certificates and those of `ca_file`."""
     system = open(ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt", "rb")  # noqa: SIM115
     if ca_file is None:
         return system
-    # libcurl takes one file of them, and folders only in OpenSSL's own form.
+    # libcurl takes one file, and folders only in OpenSSL's own form.
     both = tempfile.NamedTemporaryFile(prefix="codservice-roots-", suffix=".pem")  # noqa: SIM115
     with system:
         both.write(system.read() + b"\n" + Path(ca_file).read_bytes())

@@ -66,7 +66,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Delete a webhook", answers={204: None}, errors=(404,))
     def destroy(self, request: Request, id: UUID) -> Response:
-        """What it has waiting is dropped: no attempt begins after this answer."""
+        """Its pending deliveries are dropped: no attempt begins after this answer."""
         registry.delete(request.auth.account_id, id)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
@@ -78,7 +78,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def partial_update(self, request: Request, id: UUID) -> Response:
-        """What is sent is changed; the secret stays. While it is off nothing is kept for it: `recover` afterwards."""
+        """Only the fields that are sent change; the secret stays. While it is off, nothing is kept for it: `recover`
+        afterwards."""
         body = request.data
         self.get_queryset().only("id").get(id=id)  # another's is unknown, whatever the body says
         webhook = registry.change(request.auth.account_id, id, serializers.read_change(body))
@@ -92,8 +93,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def ping(self, request: Request, id: UUID) -> Response:
-        """A signed delivery, tried once; the log says how it went. The body is optional: without one it is of the event
-        `ping`, else an example of an event, whose body has `"example": true`."""
+        """Sends a signed delivery, tried once; the log shows how it went. The body is optional: without `event` it is a
+        `ping`, else an example of that event, whose body has `"example": true`."""
         kind = serializers.read_ping(dict(request.data))
         test = {"kind": kind, "example": example_of(kind)} if kind else {}
         delivery_id = events.ping(request.auth.account_id, id, at=timezone.now(), **test)
@@ -107,8 +108,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def recover(self, request: Request, id: UUID) -> Response:
-        """What failed or was dropped of the changes in that time is sent again, and what was missed is sent, each once,
-        oldest first: of the kinds that it subscribes to now."""
+        """Sends the changes in that time whose deliveries failed, were dropped or were never made: each once, oldest
+        first, of the kinds that it subscribes to now."""
         body = request.data
         self.get_queryset().only("id").get(id=id)  # another's is unknown, whatever the body says
         since, until = serializers.read_recovery(body or needed_body(request))
@@ -154,7 +155,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
     def resend(self, request: Request, id: UUID) -> Response:
-        """One more attempt, now, with the same id and body; for a pending one its next attempt, now."""
+        """Makes one more attempt, now, with the same id and body; a pending delivery gets its next attempt now."""
         asked = ("status", "attempt_count", "webhook__is_active")
         found = self.get_queryset().select_related("webhook").only(*asked).get(id=id)
         resending.resend_one(found)
@@ -166,10 +167,10 @@ _KINDS = WordsField(words=tuple(Event.Kind.values), most=20)
 
 
 class FeedPages(BasePagination):
-    """Where a reader of the feed is, and how much they want."""
+    """Where a reader is in the feed, and how much they want."""
 
     def read(self, request: Request) -> dict[str, Any]:
-        """Raises Invalid with each value that cannot be used."""
+        """Read the parameters. Raises Invalid with each value that cannot be used."""
         after, kinds, limit = read_all(
             lambda: self._after(request),
             lambda: self._kinds(request),
@@ -208,8 +209,8 @@ class EventViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Read the feed of events", answers={200: serializers.FeedBody}, errors=(410, 422))
     def list(self, request: Request) -> Response:
-        """All that has happened in the last 30 days, subscribed to or not, oldest first. Who follows `next` sees each
-        event exactly once, whatever is committed late. It costs one statement."""
+        """All events of the last 30 days, subscribed to or not, oldest first. A reader that follows `next` sees each
+        event exactly once, even those that are committed late. A page costs one statement."""
         page = feed.read(request.auth.account_id, **self.paginator.read(request))
         return Response(serializers.feed_answer(page, request.auth.account_id))
 

@@ -1,8 +1,8 @@
-"""Waking a worker when a change has been committed: bounded, and never the request's problem.
+"""Waking a worker when a change has been committed. It takes a bounded time and never makes a request fail.
 
 A wake-up may be lost, doubled or late: the rows are the queue, and workers look every few seconds. Many commits share
-one: whoever finds the bell rung already does not ring it again until a worker has heard it. It is rung where workers
-listen, which is three times as fast as a task of Celery; where none does, by a task.
+one ring: whoever finds that the bell has been rung does not ring again until a worker has heard it. Workers listen on a
+Redis channel, which is three times as fast as a Celery task; where no worker listens, a task is sent.
 """
 
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 _BELL = "codservice:deliveries:bell"
 _RINGS_FOR = 1000  # milliseconds after which it may be rung again, heard or not
-_GATHERS_FOR = 0.01  # seconds after a ring in which commits share the next: alone none waits, of many each a little
+_GATHERS_FOR = 0.01  # seconds after a ring in which commits share the next: one alone never waits, many a little
 _PAUSE = 2.0  # seconds that Redis is left alone after it has not answered
 
 _redis = redis.Redis.from_url(
@@ -31,9 +31,9 @@ _redis = redis.Redis.from_url(
     socket_connect_timeout=settings.REDIS_TIMEOUT,
     retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
 )
-# Unlike a key, a channel is heard in all databases of a Redis, which may serve several installations.
+# Unlike a key, a channel is shared by all databases of a Redis, which may serve several installations.
 _CHANNEL = f"{_BELL}:{_redis.get_connection_kwargs().get('db') or 0}"
-# By one round trip; how many have heard it, -1 when it is rung already.
+# One round trip. Returns how many workers heard it, or -1 when it was rung already.
 _ring = _redis.register_script("""
 if redis.call('SET', KEYS[1], 1, 'NX', 'PX', ARGV[1]) then return redis.call('PUBLISH', ARGV[2], '') end
 return -1
@@ -42,12 +42,12 @@ _paused_until = 0.0
 
 
 def after_commit() -> None:
-    """Wake a worker once the running transaction is committed; not at all when it is rolled back."""
+    """Wake a worker once the current transaction is committed; nothing happens when it is rolled back."""
     transaction.on_commit(ring, robust=True)
 
 
 def ring() -> None:
-    """Wake a worker now. Never raises, and takes no longer than Redis' timeout."""
+    """Wake a worker now. Never raises, and takes no longer than Redis's timeout."""
     global _paused_until
     if time.monotonic() < _paused_until:
         return
@@ -60,7 +60,7 @@ def ring() -> None:
 
 
 def hear() -> None:
-    """A worker is awake and about to look: whoever commits from now on has to ring again."""
+    """Note that a worker is about to look at the queue, so that later commits ring again."""
     try:
         _redis.delete(_BELL)
     except redis.RedisError:
@@ -68,13 +68,15 @@ def hear() -> None:
 
 
 def listen(heard: Callable[[], object], stopping: threading.Event) -> None:
-    """Call `heard` at each ring, until `stopping`. Also when Redis can be heard again: rings may have been missed."""
+    """Call `heard` at each ring, until `stopping` is set, and whenever Redis is reached (again), since rings may have
+    been missed.
+    """
     while not stopping.is_set():
         try:
             with _redis.pubsub() as bell:
                 bell.subscribe(_CHANNEL)
                 while not stopping.is_set():
-                    # The first is Redis' word that it can be heard; a ring before that is heard by nobody.
+                    # The first message confirms the subscription; nobody has heard a ring before it.
                     if bell.get_message(timeout=1.0) and not stopping.is_set():
                         heard()
                         stopping.wait(_GATHERS_FOR)

@@ -42,7 +42,7 @@ _MOVED = _("Your shop redirects to another address, which we do not follow. Ente
 _SHUT = _("Your shop asks for a sign-in, or its firewall blocks us. Let our requests through.")
 _ABSENT = _("There is nothing at this address. Correct the address, or put there what receives events.")
 _BROKEN = _("The program in your shop failed. Its own log says why.")
-# What a status says to the merchant; one that is not here is no acknowledgement, and no more.
+# What a status tells the merchant. Any other is only said to be no acknowledgement.
 STATUS_REASONS = {
     **dict.fromkeys((301, 302, 303, 307, 308), _MOVED),
     **dict.fromkeys((401, 403), _SHUT),
@@ -65,7 +65,7 @@ def kind_words(kind: str) -> str:
 
 @register.filter
 def reason(attempt: Attempt) -> str:
-    """Why the attempt was no acknowledgement, as a sentence; empty when it was one."""
+    """Return a sentence that says why the attempt was not acknowledged; empty when it was."""
     if attempt.failure == posts.STATUS and attempt.status_code in STATUS_REASONS:
         return STATUS_REASONS[attempt.status_code]
     return REASONS.get(attempt.failure, attempt.failure)
@@ -73,5 +73,5 @@ def reason(attempt: Attempt) -> str:
 
 @register.filter
 def text(attempt: Attempt) -> str:
-    """The beginning of its answer, whatever that is. The template escapes it."""
+    """Return the beginning of the attempt's answer, whatever that is. The template escapes it."""
     return attempt.answer.replace("\0", "\N{SYMBOL FOR NULL}")

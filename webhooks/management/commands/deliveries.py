@@ -26,7 +26,7 @@ class Command(commands.Command):
 
     def handle(self, **options: Any) -> None:
         last = Attempt.objects.filter(delivery_id=OuterRef("pk")).order_by("-number")
-        # Along a webhook's log, or of all along the index of `one_delivery_per_event_and_webhook`: as the console does.
+        # Uses the index of the webhook's log or, for all, that of `one_delivery_per_event_and_webhook`, as the console.
         order = ("-created_at", "-id") if options["webhook"] else ("-event_id", "-webhook_id")
         deliveries = (
             delivery_arguments.chosen(options)
@@ -48,7 +48,7 @@ class Command(commands.Command):
         )
         rows = [_row(delivery) for delivery in deliveries]
         if options["json"]:
-            self.print_json(msgspec.to_builtins(rows))  # times to the digit, as the API has them
+            self.print_json(msgspec.to_builtins(rows))  # times exactly as in the API
             return
         for row in rows:
             self.stdout.write("  ".join(_shown(row[name]) for name in _COLUMNS))

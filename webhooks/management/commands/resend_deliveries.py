@@ -57,8 +57,9 @@ will be sent."""
             )
 
     def resend(self, deliveries: QuerySet[Delivery], *, total: int) -> int:
-        """How many are sent again; said of those that are, too, when it is stopped or fails. In the security log it is
-        an entry for each webhook."""
+        """Resend the deliveries and return how many; if it is stopped or fails, print how many were resent so far.
+
+        The security log gets one entry for each webhook."""
         count, noted = 0, set[UUID]()
         try:
             for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
@@ -70,7 +71,7 @@ will be sent."""
 
 
 def _batches(deliveries: QuerySet[Delivery]) -> Iterator[list[UUID]]:
-    """The deliveries' ids, by key and not by page: what is resent may no longer pass the filters."""
+    """Yield the deliveries' ids, by key and not by offset, since resent ones may no longer pass the filters."""
     last = UUID(int=0)
     ids = deliveries.order_by("id").values_list("id", flat=True)
     while batch := list(ids.filter(id__gt=last)[: resending.MOST_AT_ONCE]):

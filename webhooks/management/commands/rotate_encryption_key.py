@@ -10,7 +10,7 @@ from codservice import commands
 from webhooks import secrets
 from webhooks.models import Webhook
 
-BATCH = 200  # webhooks a transaction
+BATCH = 200  # webhooks per transaction
 
 
 class Command(commands.Command):
@@ -32,12 +32,12 @@ If a key is lost, older secrets encrypted under it are cleared, and webhooks who
         done, unreadable = 0, list[UUID]()
         for batch in self.progress(batches, total=len(batches), unit="batches"):
             with transaction.atomic():
-                # Not the lock of a deletion: changes that are being published go on.
+                # A weaker lock than that of a deletion, so that changes can still be published.
                 for webhook in Webhook.objects.filter(id__in=batch).order_by("id").select_for_update(no_key=True):
                     try:
                         changes = _encrypted_anew(webhook)
                     except InvalidToken:
-                        if webhook.deleted_at is None:  # else it signs nothing any more
+                        if webhook.deleted_at is None:  # a deleted one signs nothing any more
                             unreadable.append(webhook.id)
                         continue
                     done += bool(changes)
@@ -61,8 +61,10 @@ If a key is lost, older secrets encrypted under it are cleared, and webhooks who
 
 
 def _encrypted_anew(webhook: Webhook) -> dict[str, Any]:
-    """The fields that another key than the first has encrypted, as they are to be: a secret of before that no key
-    reads, and that signs nothing, is forgotten. Raises InvalidToken when it is the newest.
+    """Return new values for the fields that are not encrypted under the first key.
+
+    A previous secret that no key reads, and that therefore signs nothing, is cleared. Raises InvalidToken when no key
+    reads the newest.
     """
     changes = dict[str, Any]()
     if not secrets.is_under_newest_key(bytes(webhook.secret)):

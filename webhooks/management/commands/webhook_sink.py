@@ -95,7 +95,7 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
             }
 
         def is_verified(self, body: bytes) -> bool | None:
-            """Whether one of the secrets has signed the body; None without any."""
+            """Whether one of the secrets signed the body; None without secrets."""
             if not options["secret"]:
                 return None
             names = ("X-Service-Signature", "X-Service-Signature-Previous")
@@ -104,6 +104,6 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
             return any(hmac.compare_digest(one.encode(), other.encode()) for one in sent for other in right)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Deliveries are printed; what else the server has to say is noise."""
+            """Print nothing: deliveries are printed already, and the rest is noise."""
 
     return Handler
