@@ -1,3 +1,3 @@
-"""The ground that every app stands on. It imports no app and names them only as strings."""
+"""The ground that every app stands on. It imports no app and refers to apps only by strings."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Names that others chose, within sentences of ours: which of both is read from the right does not matter."""
+"""Names that others chose within our sentences, whichever of the two is written from right to left."""
 
 import unicodedata
 
@@ -10,10 +10,10 @@ _FIRST_STRONG_ISOLATE, _END = "\u2068", "\u2069"
 
 
 def unturned(name: object) -> str:
-    """A name as a part of a sentence in the active language: it turns nothing of what stands around it.
+    """Return a name for use in a sentence in the active language, so that it does not reorder the text around it.
 
-    Marks that turn the direction of the text behind them are taken out. A name that is written in the other direction
-    than the sentence is set apart: else a sign or a number beside it would be shown at its other end.
+    Marks that change the direction of the text after them are removed. A name written in the other direction than the
+    sentence is isolated, or else a sign or a number next to it would be shown at its other end.
     """
     text = str(name).translate(_TURNING)
     other = _TO_THE_RIGHT if get_language_bidi() else _TO_THE_LEFT

@@ -1,4 +1,4 @@
-"""The Celery application: beat and worker. What they run stands in each app's `tasks.py`."""
+"""The Celery application, for beat and workers. The tasks are in each app's `tasks.py`."""
 
 import logging
 import os
@@ -17,8 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Task(CeleryTask):
-    """A database that is away, or whose migrations are still to come, ends a task with one sentence: what recurs is
-    asked for again soon."""
+    """A task that ends with one log line when the database is away or not migrated yet: it will be sent again soon."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:

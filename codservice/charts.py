@@ -1,6 +1,6 @@
 """Bar charts as geometry, for templates that draw them as SVG: shapes in attributes, colours in the style sheet.
 
-A chart is as wide as its place, also on a phone: across it all is in parts of its width, and words keep their size.
+A chart fills the width of its place, also on a phone: horizontal measures are relative, and text keeps its size.
 """
 
 import math
@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
-KINDS = ("good", "bad")  # of a bar's parts, in their order
+KINDS = ("good", "bad")  # the kinds of a bar's parts, in order
 MOST_ROWS = 20
 
 
 class Bar(NamedTuple):
-    """What a bar stands for: `parts` one after the other, what they are in words, and where they are to be seen."""
+    """What a bar shows: its `parts` in order, their description in words, and a link to the rows behind them."""
 
     name: str
     parts: Sequence[float]
     text: str = ""
     link: str = ""
-    short: str = ""  # what stands on the bar of a day while there is room
+    short: str = ""  # shown on the bar of a day while there is room
 
 
 def spans(bounds: Sequence[str]) -> list[str]:
-    """What the spans between these bounds are called, the first being under the first and the last from the last on."""
+    """Return names for the spans between these bounds, with one below the first and one from the last on."""
     between = [_("%(least)s to %(most)s") % {"least": least, "most": most} for least, most in pairwise(bounds)]
     return [_("under %(time)s") % {"time": bounds[0]}, *between, _("%(time)s or more") % {"time": bounds[-1]}]
 
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 def rows(bars: Sequence[Bar]) -> list[Row]:
-    """The first MOST_ROWS, one above the other."""
+    """Return the first MOST_ROWS bars, one above the other."""
     bars = bars[:MOST_ROWS]
     longest = max((sum(bar.parts) for bar in bars), default=0) or 1
     return [Row(bar, _parts(bar, longest)) for bar in bars]
@@ -67,7 +67,7 @@ def _parts(bar: Bar, longest: float) -> list[Part]:
 HEIGHT, _TOP, _BOTTOM = 220, 18, 28  # pixels
 SCALE = 14  # percent of the width, left of the bars
 _MOST_NAMES = 7  # under days; more would run into each other on a phone
-_DIGIT, _WIDE, _PHONE = 8, 660, 290  # pixels: a digit, and all bars together on either screen
+_DIGIT, _WIDE, _PHONE = 8, 660, 290  # pixels: the widths of a digit, and of all bars on a wide screen and a phone
 
 
 class Label(NamedTuple):
@@ -84,15 +84,15 @@ class Days(NamedTuple):
     left: int
     width: int
     paths: list[tuple[str, str]]  # a kind, and all parts of this kind
-    told: list[str]  # of each bar
+    told: list[str]  # what each bar shows, in words
     names: list[Label]
     shorts: list[Label]
-    are_tight: bool  # the shorts, on a phone
+    are_tight: bool  # whether the shorts are too wide for a phone
     scale: list[Label]
 
 
 def days(bars: Sequence[Bar], unit: str = "") -> Days:
-    """One bar for each day; the numbers of the scale end with `unit`."""
+    """Return one bar for each day; the numbers of the scale end with `unit`."""
     count, inner = max(len(bars), 1), HEIGHT - _TOP - _BOTTOM
     top = _round_up(max((sum(bar.parts) for bar in bars), default=0))
     paths, names, shorts = dict.fromkeys(KINDS, ""), [], []
@@ -114,7 +114,7 @@ def days(bars: Sequence[Bar], unit: str = "") -> Days:
 
 
 def _round_up(value: float) -> float:
-    """To one of 2, 4 or 10 times a power of ten, so that a scale of halves has round numbers."""
+    """Round up to 2, 4 or 10 times a power of ten, so that a scale of halves has round numbers."""
     power = 1
     while True:
         for step in (2, 4, 10):

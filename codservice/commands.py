@@ -33,7 +33,7 @@ _ADVICE = {
     errors.DeadlockDetected: " Somebody else was holding what this needs. Try again.",
     errors.QueryCanceled: " DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time.",
 }
-# What PostgreSQL, or PgBouncer, says to who connects when all its places are taken; libpq keeps no code of that.
+# What PostgreSQL or PgBouncer says when all connections are taken; libpq keeps no error code for it.
 _CROWDED = re.compile("too many (clients|connections)|remaining connection slots|no more connections")
 
 
@@ -41,8 +41,9 @@ _EXAMPLES = "examples:\n"
 
 
 class _HelpFormatter(DjangoHelpFormatter):
-    """Django's, which shows a command's own options first. A description is wrapped, paragraph by paragraph, but never
-    within the name of an option; examples are to be copied, and stay as they are written."""
+    """Django's formatter, which shows a command's own options first.
+
+    Descriptions are wrapped by paragraph, but never within an option's name. Examples stay as written, to be copied."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith(_EXAMPLES):
@@ -52,13 +53,13 @@ class _HelpFormatter(DjangoHelpFormatter):
 
 
 class Command(BaseCommand):
-    """A command with `examples`, shown under its `--help`. It exits 0 only when all that was asked for is done.
+    """A command with `examples`, shown under its `--help`. It exits with 0 only when all that was asked for is done.
 
-    Told to stop, by whoever, it ends its children and takes back what is half done, as it does at Ctrl-C.
+    When it is told to stop, it ends its children and undoes what is half done, as at Ctrl-C.
     """
 
     examples = ""
-    # Django would load every page to check its address first. `manage.py check` does, and tests do.
+    # Django would first load every page to check its URL. `manage.py check` and the tests do that.
     requires_system_checks: list[str] = []  # type: ignore[assignment]
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
@@ -86,14 +87,14 @@ class Command(BaseCommand):
         except (KeyboardInterrupt, _ToldToStop):
             self.say("Stopped.")
             raise
-        except BrokenPipeError:  # whoever read our output has seen enough, as `| head` does
+        except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
             sys.exit(128 + signal.SIGPIPE)
         finally:
             _give_up(self.stdout._out, self.stderr._out)
 
     @contextmanager
     def shown_or_undone(self) -> Iterator[None]:
-        """Undo what the block makes when its output cannot be written: a password or a key is shown only once."""
+        """Undo what the block makes if its output cannot be written: a password or a key is shown only once."""
         with transaction.atomic():
             yield
             self.stdout.flush()
@@ -103,20 +104,20 @@ class Command(BaseCommand):
         self.stdout.write(printable(json.dumps(data, ensure_ascii=False, default=str)))
 
     def say(self, line: str) -> None:
-        """A line for the person at the terminal, on stderr: stdout is for data.
+        """Print a line for the person at the terminal, on stderr, since stdout is for data.
 
-        Where nobody can read it, as on a full disk, that is no reason to stop half-way.
+        If it cannot be written, as on a full disk, the command goes on.
         """
         with suppress(OSError):
-            self.stderr.write(line, str)  # in no colour: Django's are red
+            self.stderr.write(line, str)  # without colour: Django would print it in red
 
     def progress(
         self, items: Iterable[T], *, total: int, unit: str, end: Callable[[T], int] | None = None
     ) -> Iterator[T]:
-        """The items, with a progress bar when stderr is a terminal and a line per 5 % elsewhere.
+        """Yield the items, with a progress bar if stderr is a terminal, or else a line per 5 %.
 
-        `total` is how many there were a moment ago: more or fewer may come. `end` is how many an item and those before
-        it are, where one may be several.
+        `total` is how many there were a moment ago: more or fewer may come. Where an item may stand for several, `end`
+        returns how many it and those before it are.
         """
         reached = ((end(item) if end else count, item) for count, item in enumerate(items, start=1))
         if sys.stderr.isatty():
@@ -138,7 +139,7 @@ class Command(BaseCommand):
 
 
 class _Output(OutputWrapper):
-    """Our stdout. Where it cannot be written, as on a full disk, that is a sentence and no traceback."""
+    """Our stdout. If it cannot be written, as on a full disk, the user sees a sentence and not a traceback."""
 
     def __init__(self, out: Any) -> None:
         if out is None:  # the shell's >&-
@@ -160,7 +161,7 @@ def printable(text: str) -> str:
 
 
 def _give_up(*streams: Any) -> None:
-    """Drop what still cannot be written: at its end Python would try once more, and complain or fail."""
+    """Drop output that still cannot be written: at exit Python would try once more, and complain or fail."""
     for stream in streams:
         try:
             stream.flush()
@@ -180,15 +181,15 @@ def _refusal_in_words() -> Iterator[None]:
 
 
 class _ToldToStop(SystemExit):
-    """By SIGTERM or SIGHUP."""
+    """SIGTERM or SIGHUP was received."""
 
 
 @contextmanager
 def _stopped_in_order() -> Iterator[None]:
-    """While the block runs, SIGTERM and SIGHUP are a SystemExit of 128 + n, where nobody else minds or ignores them."""
+    """Turn SIGTERM and SIGHUP into a SystemExit of 128 + n while the block runs, unless they are handled or ignored."""
 
     def stop(number: int, frame: Any) -> None:
-        for each in minded:  # a second one would disturb the end
+        for each in minded:  # a second signal would disturb the clean-up
             signal.signal(each, signal.SIG_IGN)
         raise _ToldToStop(128 + number)
 
@@ -205,7 +206,7 @@ def _stopped_in_order() -> Iterator[None]:
 
 
 def cannot_be_used(error: DatabaseError) -> str:
-    """What PostgreSQL says of itself, in one line, and what to do about it."""
+    """Return PostgreSQL's message in one line, and what to do about it."""
     said = str(error).strip().partition("\n")[0]
     if getattr(error.__cause__, "sqlstate", None) is not None:  # it answers
         advice = _ADVICE.get(type(error.__cause__), "")
@@ -219,7 +220,7 @@ def cannot_be_used(error: DatabaseError) -> str:
 
 
 def number(kind: Callable[[str], Number], least: Number, most: Number) -> Callable[[str], Number]:
-    """For `add_argument(type=…)`: an int or a float from `least` to `most`."""
+    """Return a type for `add_argument(type=…)`: an int or a float from `least` to `most`."""
 
     def read(text: str) -> Number:
         with suppress(ValueError):
@@ -231,7 +232,7 @@ def number(kind: Callable[[str], Number], least: Number, most: Number) -> Callab
 
 
 def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:
-    """One or several of the words that are `known`, comma separated; CommandError."""
+    """Read one or more of the `known` words, comma separated. Raises CommandError."""
     words = [word.strip() for word in text.split(",")]
     if unknown := [word for word in words if word not in known]:
         raise CommandError(f"--{option}: “{unknown[0]}” is not one of {', '.join(known)}.")
@@ -239,7 +240,7 @@ def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:
 
 
 def read_moment(text: str, option: str, *, ends: bool = False) -> datetime:
-    """An ISO 8601 time, or a date: the start of that day in Algeria, with `ends` its end; CommandError."""
+    """Read an ISO 8601 time, or a date: the day's start in Algeria, or with `ends` its end. Raises CommandError."""
     try:
         return days.read_moment(text, ends=ends)
     except ValueError as error:
@@ -247,13 +248,13 @@ def read_moment(text: str, option: str, *, ends: bool = False) -> datetime:
 
 
 def add_period_arguments(parser: ArgumentParser, what: str) -> None:
-    """`--from` and `--to`, which `in_period` reads: of `what`, as in “orders made”."""
+    """Add `--from` and `--to`, which `in_period` reads. Their help begins with `what`, such as “orders made”."""
     parser.add_argument("--from", dest="since", metavar="TIME", help=f"{what} at or after this time or date")
     parser.add_argument("--to", dest="until", metavar="TIME", help=f"{what} before this time, or up to this date")
 
 
 def in_period(options: dict[str, Any]) -> Q:
-    """What was created in the period of `add_period_arguments`; CommandError when nothing can be."""
+    """Return a filter for what was created in the period of `add_period_arguments`. CommandError if it is empty."""
     since, until = options["since"], options["until"]
     first = read_moment(since, "from") if since is not None else None
     end = read_moment(until, "to", ends=True) if until is not None else None

@@ -1,7 +1,7 @@
-"""The folder that holds an installation's data: which file lies where, who may own it, how its servers are reached.
+"""The folder that holds an installation's data: where its files are, who may own it, how its servers are reached.
 
-Pure functions of the folder, but for those that make and hold one: settings call them, no process is started and
-nothing slow is imported. `codservice.onebox` starts the servers that the addresses lead to.
+Apart from those that make and lock a folder, these are pure functions of it. Settings call them, so they start no
+process and import nothing slow. `codservice.onebox` starts the servers behind the URLs.
 """
 
 import fcntl
@@ -40,11 +40,11 @@ class Layout:
 
     @property
     def runtime(self) -> Path:
-        """Folder of the sockets.
+        """The folder of the sockets.
 
-        Inside the data folder where a socket's path fits, so that the two are found together. Elsewhere, where a
-        comma in it would part two hosts for libpq, and for root (whose servers run as another user that may not
-        look into root's folders), a short name derived from the data folder.
+        It is inside the data folder where a socket's path fits, so that the two are found together. Otherwise it has a
+        short name derived from the data folder. So it has if the path contains a comma, which separates hosts for
+        libpq, and for root, whose servers run as another user that may not enter root's folders.
         """
         inside = self.data / "run"
         fits = len(os.fsencode(_postgres_socket(inside))) <= SOCKET_PATH_LIMIT and "," not in str(inside)
@@ -67,15 +67,15 @@ def _postgres_socket(runtime: Path) -> Path:
 
 
 def is_set(name: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the environment gives a setting, directly or by a file that holds it."""
+    """Whether the environment has a setting, directly or as the path of a file."""
     return bool(environ.get(name) or environ.get(f"{name}_FILE"))
 
 
 def data_dir() -> Path:
-    """The absolute data folder: `DATA_DIR`, else the user's own folder for application data. Raises `CannotStart`."""
+    """Return the absolute data folder: `DATA_DIR`, or the user's folder for application data. Raises `CannotStart`."""
     if chosen := os.environ.get("DATA_DIR"):
-        # Neither a unit of systemd nor a file of variables puts a home there or cuts a line's end off, and a new folder
-        # of that very name would be no one's wish.
+        # Neither systemd units nor files of variables expand ~ or strip line ends, and nobody wants a new folder of
+        # that literal name.
         if chosen.startswith("~") or chosen != chosen.strip():
             raise CannotStart(f"DATA_DIR {chosen!r} must be a path without ~ and without blanks at its ends.")
         return Path(chosen).absolute()
@@ -85,20 +85,20 @@ def data_dir() -> Path:
 
 
 def database_url(data_dir: Path) -> str:
-    """URL of the embedded PostgreSQL over `data_dir`, for dj-database-url and libpq alike."""
-    # The port only names the socket file; written out so that PGPORT in the environment cannot change it.
+    """Return the URL of the embedded PostgreSQL of `data_dir`, for dj-database-url and libpq alike."""
+    # The port only names the socket file. It is given so that PGPORT in the environment cannot change it.
     return f"postgresql://codservice@{quote(str(Layout(data_dir).postgres_socket.parent), safe='')}:5432/codservice"
 
 
 def redis_url(data_dir: Path) -> str:
-    """URL of the embedded Valkey over `data_dir`, for redis-py."""
+    """Return the URL of the embedded Valkey of `data_dir`, for redis-py."""
     return f"unix://{quote(str(Layout(data_dir).valkey_socket))}?db=0"
 
 
 def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Path:
     """Make `path` a folder of `owner` (default: us) with exactly `mode`, or refuse.
 
-    A folder or a link that somebody else has put there first, as anyone may in /tmp, is never used.
+    A folder or a link that somebody else put there first, as anyone can in /tmp, is never used.
     """
     owner = os.geteuid() if owner is None else owner
     try:
@@ -118,7 +118,7 @@ def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Pa
 
 
 def make_data_folder(layout: Layout) -> None:
-    """Make the data folder (0700 when it is new) and make sure that it can be written to."""
+    """Make the data folder (0700 if it is new) and make sure that it is writable."""
     try:
         layout.data.parent.mkdir(parents=True, exist_ok=True)
         layout.data.mkdir(mode=0o700, exist_ok=True)
@@ -131,9 +131,9 @@ def make_data_folder(layout: Layout) -> None:
 
 
 def hold(layout: Layout) -> IO[str] | None:
-    """Make the folder if there is none, and hold it alone until this file is closed, or we end, however we end.
+    """Make the folder if needed, and lock it until the returned file is closed or the process ends, however it ends.
 
-    None: a service holds it.
+    Returns None when a service holds it already.
     """
     make_data_folder(layout)
     try:

@@ -1,13 +1,13 @@
-"""Algeria's clock: a day begins and ends as it does there, whatever zone a server or a browser is in."""
+"""Algeria's clock: days begin and end as they do there, whatever time zone a server or a browser is in."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 ALGIERS = ZoneInfo("Africa/Algiers")
-# Those that people choose: at the ends of the calendar days cannot be reckoned with, and no zone knows them.
+# The years that people may choose: at the ends of Python's calendar, arithmetic and time zones fail.
 YEARS = range(2000, 3000)
-# Python would read a date into a Unix timestamp: 1773100800 as the 8th of October 1773.
+# Python would read a Unix timestamp as a date: 1773100800 as 8 October 1773.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
@@ -24,12 +24,12 @@ def start_of(day: date) -> datetime:
 
 
 def end_of(day: date) -> datetime:
-    """The first moment after `day`; after the last day that Python knows, the last moment that it knows."""
+    """Return the first moment after `day`; for Python's last day, its last moment."""
     return datetime.max.replace(tzinfo=UTC) if day == date.max else start_of(day + timedelta(days=1))
 
 
 def read_moment(text: str, *, ends: bool = False) -> datetime:
-    """An ISO 8601 time with an offset, or a date: the day's start in Algeria, or with `ends` its end.
+    """Read an ISO 8601 time with an offset, or a date: the day's start in Algeria, or with `ends` its end.
 
     Raises ValueError with a sentence.
     """
@@ -37,7 +37,7 @@ def read_moment(text: str, *, ends: bool = False) -> datetime:
         if _DATE.fullmatch(text):
             day = date.fromisoformat(text)
             return end_of(day) if ends else start_of(day)
-        # A `+` that was not escaped arrives as a space.
+        # In a query, a `+` that was not escaped arrives as a space.
         moment = datetime.fromisoformat(text.replace(" ", "+")) if _DATE.match(text) else None
     except (ValueError, OverflowError):
         moment = None

@@ -1,5 +1,5 @@
-"""Sentences and names of Django's, for which our catalogs have better words: its Arabic ones have slips, and July as
-nobody in Algeria writes it. Nothing imports this; `make messages` reads it, and a catalog of ours goes before Django's.
+"""Texts of Django that our catalogs translate better: its Arabic has mistakes, and a name for July that nobody in
+Algeria uses. Nothing imports this module; `make messages` reads it, and our catalogs take precedence over Django's.
 """
 
 from django.utils.translation import gettext_lazy as _

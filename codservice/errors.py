@@ -1,17 +1,17 @@
-"""Refusals: a business rule said no. They are raised by the rule modules and worded for the person who reads them."""
+"""Refusals: a business rule said no. Rule modules raise them, worded for the people who read them."""
 
 from collections.abc import Callable
 from typing import Any
 
-Errors = dict[str, list[str]]  # sentences by the dotted paths of what is wrong: `items.0.quantity`
+Errors = dict[str, list[str]]  # sentences by the dotted path of the field that is wrong: `items.0.quantity`
 
 
 class Refused(Exception):
     """A business rule said no, and nothing was changed.
 
-    `code` is the short code on the wire and `status` the HTTP status (docs/errors.md); the message is a
-    sentence for people. The API turns it into an error body, the console into a message, a command into a line.
-    On the wire a 422 has `errors` too: the message, under the field that is `in_the_way`.
+    `code` is the API's short code and `status` the HTTP status (docs/errors.md); the message is a sentence for
+    people. The API turns it into an error body, the console into a message, a command into a line. In the API a 422
+    also has `errors`: the message, under the field that is `in_the_way`.
     """
 
     code = "refused"
@@ -34,7 +34,7 @@ class Invalid(Refused):
 
 
 def read_all(*reads: Callable[[], Any]) -> list[Any]:
-    """What each of `reads` gives; when some raise Invalid, one Invalid with the problems of them all."""
+    """Return the results of all `reads`. If some raise Invalid, raise one Invalid with all their problems."""
     results, errors = [], {}
     for read in reads:
         try:
@@ -47,4 +47,4 @@ def read_all(*reads: Callable[[], Any]) -> list[Any]:
 
 
 class CannotStart(Exception):
-    """The service cannot start; the message is one sentence for the person at the terminal."""
+    """The service cannot start. The message is one sentence for the person at the terminal."""

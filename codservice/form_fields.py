@@ -1,4 +1,4 @@
-"""Fields of Django's forms over `codservice.values`: those of the API's filters, then those in which people write."""
+"""Form fields over `codservice.values`: first those of the API's filters, then those that people fill in."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,7 +23,7 @@ from codservice.i18n_tags import dinars
 
 
 class TextField(forms.CharField):
-    """Text in the form in which we keep it: trimmed, in NFC, no control characters."""
+    """Text in the form in which we store it: trimmed, in NFC, without control characters."""
 
     def to_python(self, value: str | None) -> str:
         try:
@@ -55,8 +55,8 @@ class DigitsField(forms.Field):
 
 
 class WordsField(forms.CharField):
-    """One or several of `words`, comma separated; up to `most` of these kinds, where that is said. The refusal of any
-    other names them."""
+    """One or more of `words`, comma separated, at most `most` of them if that is given. The refusal of any other word
+    names them."""
 
     def __init__(
         self, *, words: tuple[str, ...], refusal: str = "is not one of:", most: int | None = None, **kwargs: Any
@@ -80,7 +80,7 @@ class WordsField(forms.CharField):
 
 
 class MomentField(forms.Field):
-    """A time or a day, as `days.read_moment` takes it."""
+    """A time or a day, as `days.read_moment` reads it."""
 
     openapi = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}]}
 
@@ -96,12 +96,12 @@ class MomentField(forms.Field):
 
 
 class Words(forms.CharField):
-    """Text that somebody writes: what is wrong with it is said in their language."""
+    """Text that somebody writes. Errors are in their language."""
 
     is_free = False  # free text may have line breaks
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
-        """It runs as it is written, and browsers propose nothing, unless the widget says otherwise itself."""
+        """The direction follows the text, and browsers suggest nothing, unless the widget says otherwise."""
         return super().widget_attrs(widget) | {"dir": "auto", "autocomplete": "off"} | widget.attrs
 
     def to_python(self, value: str | None) -> str:
@@ -115,20 +115,20 @@ class Words(forms.CharField):
 
 
 class FreeText(Words):
-    """The same in lines, of which a page shows two unless the widget says otherwise."""
+    """The same with line breaks. A page shows two lines unless the widget says otherwise."""
 
     widget = forms.Textarea(attrs={"rows": 2})
     is_free = True
 
 
 class MailField(forms.EmailField):
-    """An address that a mail can be written to."""
+    """An e-mail address that mail can be sent to (`mails.validate_address`)."""
 
     default_validators = [mails.validate_address]
 
 
 class DayField(forms.DateField):
-    """A day of our time (`days.YEARS`)."""
+    """A day within `days.YEARS`."""
 
     widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
@@ -139,15 +139,16 @@ class DayField(forms.DateField):
 
 
 class Form(forms.Form):
-    """A form whose labels end in no colon."""
+    """A form whose labels do not end with a colon."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, label_suffix="", **kwargs)
 
     def add_errors(self, refused: Refused, *, by: str | None = None, in_words: Callable[[str], str] = str) -> None:
-        """Say what a rule refused beside the fields that it is about, or else `by`; above all where none is seen.
-        `in_words` gives the sentences of a rule that speaks as the API does. What a field has refused itself is not
-        said twice."""
+        """Add a refusal's sentences to the fields that they are about, else to the field `by`.
+
+        Sentences about a field that is not visible go above all fields. A field that already has an error gets no
+        more. `in_words` translates sentences that are worded for the API."""
         seen = {field.name for field in self.visible_fields()}
         for name, sentences in getattr(refused, "errors", {by: [refused.message]}).items():
             if name in self.errors:
@@ -156,7 +157,7 @@ class Form(forms.Form):
 
 
 class PeriodForm(Form):
-    """Days from and to, both included, `most_days` of them at most. Without them: the last 7 days."""
+    """The first and the last day of a period, at most `most_days` long. The default is the last 7 days."""
 
     most_days: int
     lengths = {7: gettext_lazy("7 days"), 30: gettext_lazy("30 days"), 92: gettext_lazy("92 days")}
@@ -177,13 +178,13 @@ class PeriodForm(Form):
 
     @classmethod
     def presets(cls) -> list[tuple[Any, date, date]]:
-        """Periods of these `lengths` that end today: what each is called, its first and its last day."""
+        """Return the label, first and last day of each period of `lengths` that ends today."""
         today = days.today()
         return [(label, today - timedelta(days=count - 1), today) for count, label in cls.lengths.items()]
 
 
 class AmountField(forms.CharField):
-    """A comma is as good as a point, and spaces may part thousands. None: not given, where it may be left out."""
+    """An amount, with a comma or a point, and maybe spaces between thousands. None if it is optional and left empty."""
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         return super().widget_attrs(widget) | {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
@@ -220,16 +221,18 @@ def _sign(shown: dict[str, Any]) -> str:
 
 
 def _read(field: forms.Field, shown: Any) -> Any:
-    """A value that was shown, as the field compares it: a time was shown as text."""
+    """Return a shown value as the field compares it: times were shown as text."""
     return field.to_python(shown) if isinstance(field, forms.TimeField) else shown
 
 
 class SinceShown(Form):
-    """A form about something that is there already. `changed_data` is what differs from what the person was shown,
-    whatever others have changed since. Where the form does not tell what was shown, it is what differs from now.
+    """A form that changes something existing.
 
-    When others have changed a field since, to another value than the person's, the form is refused, so that nobody
-    overwrites a change that they do not know of. Sent once more, it is taken.
+    `changed_data` is what differs from what the person was shown, whatever others have changed since. If the form does
+    not say what was shown, it is what differs from now.
+
+    When others have meanwhile changed a field to another value than the person's, the form is refused once, so that
+    nobody overwrites a change unknowingly. Sent again, it is accepted.
     """
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -246,7 +249,7 @@ class SinceShown(Form):
         said = _("This has changed since you opened the page. Reload it to see how, or save again to replace it.")
         for name in others:
             self.add_error(name, said)
-        if others:  # the rest is still what it was shown as
+        if others:  # for other fields, what was shown stays the same
             self.data = self.data.copy()
             self.data["seen"] = _sign(self._shown | others)
         return super().clean() or self.cleaned_data
@@ -263,12 +266,12 @@ class SinceShown(Form):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What the person changed, of a form that is valid."""
+        """What the person changed. For valid forms."""
         return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
 class RowSinceShown(SinceShown, forms.ModelForm):
-    """The same of a row, whose values are `kept` now: they are checked and written where the person changed none."""
+    """The same for a row. Where the person changed nothing, its present values (`kept`) are validated and written."""
 
     def __init__(self, data: Any = None, *args: Any, instance: Model, **kwargs: Any) -> None:
         self.kept = forms.model_to_dict(instance, self._meta.fields)
@@ -285,7 +288,7 @@ class RowSinceShown(SinceShown, forms.ModelForm):
 
 
 class LongSelect(forms.Select):
-    """A select of many options without groups, as Django writes it, but without rendering a template for each."""
+    """A select with many options and no groups, with Django's HTML but without rendering a template for each option."""
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
         chosen = self.format_value(value)
@@ -297,6 +300,6 @@ class LongSelect(forms.Select):
 
 @lru_cache(maxsize=4096)
 def _option(key: str, label: str, *, is_chosen: bool) -> SafeString:
-    """Kept, for the same people stand in the select of one page after the other. Text that is marked safe is escaped
-    too: the cache takes it for the same text that is not."""
+    """Cached, since page after page has the same people in its select. Text that is marked safe is escaped too: the
+    cache cannot tell it from the same text that is not."""
     return format_html('<option value="{}"{}>{}</option>', escape(key), " selected" if is_chosen else "", escape(label))

@@ -20,8 +20,9 @@ def alive(request: HttpRequest) -> JsonResponse:
 
 
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 when all CHECKS find nothing wrong, else 503; the body says what is. 421 to who asks by `?database=` for
-    another one than ours (`identity`)."""
+    """Answer 200 if no CHECKS find a problem, else 503; the body has the problems.
+
+    Answers 421 if `?database=` names another database than ours (`identity`)."""
     with suppress(DatabaseError):
         if "database" in request.GET and request.GET["database"] != identity():
             return JsonResponse({"database": "is another one"}, status=421)
@@ -31,7 +32,7 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 
 def identity() -> str:
-    """What tells our database from all others, one that was restored from its backup too. Raises DatabaseError."""
+    """Return what tells our database from all others, even one restored from its backup. Raises DatabaseError."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT concat(system_identifier, '.', oid) FROM pg_control_system(), pg_database"
@@ -47,7 +48,7 @@ def _database_problem() -> str:
             found = cursor.fetchone()
     except DatabaseError:
         found = None
-    if found is None:  # nor a row: a first migration is under way
+    if found is None:  # it does not answer, or has no row yet: the first migration is under way
         return "does not answer, or has no tables yet: start PostgreSQL, see to DATABASE_URL, run `manage.py migrate`"
     if found == ("on",):
         return "takes no writes: is it a standby, or is its disk full? See to DATABASE_URL or to PostgreSQL"
@@ -55,7 +56,7 @@ def _database_problem() -> str:
 
 
 def _broker_problem() -> str:
-    """A write: a replica, or one whose memory is full, would answer a ping too."""
+    """Check with a write: a replica, or a Redis whose memory is full, would answer a ping."""
     try:
         _broker.set("codservice:ready", 1, px=1000)
     except (redis.ConnectionError, redis.TimeoutError):
@@ -70,8 +71,8 @@ ANSWERS: dict[str, Callable[[HttpRequest], HttpResponse]] = {
     "/readyz": ready,
     "/metrics": metrics.exposition,
 }
-# Part → what is wrong with it and what to do, empty when nothing is. Apps add theirs when they are ready; those that
-# look at much are for the command check_service alone, which also tells the figures.
+# Part → a function that says what is wrong and what to do, or returns "". Apps add theirs when they are ready. Checks
+# that read much are only for the command check_service, which also shows the figures.
 CHECKS: dict[str, Callable[[], str]] = {"database": _database_problem, "broker": _broker_problem}
 SLOW_CHECKS: dict[str, Callable[[], str]] = {}
 FIGURES: dict[str, Callable[[], float]] = {}

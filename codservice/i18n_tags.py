@@ -1,4 +1,4 @@
-"""Django's `{% load i18n %}`, in which what is the same for everybody is written once for each language."""
+"""Django's `{% load i18n %}`, but what is the same for everybody is rendered once for each language."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -16,55 +16,55 @@ from codservice.bidi import unturned
 register = template.Library()
 register.tags |= i18n.register.tags
 register.filters |= i18n.register.filters
-register.filter(unturned)  # of a name that others chose, in a sentence of ours
+register.filter(unturned)  # for names that others chose, in our sentences
 
 
 @register.filter
 def counted(number: int) -> str:
-    """`18 500`, the same in every language."""
+    """Format as `18 500`, the same in every language."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 @register.simple_tag
 def comma() -> str:
-    """What stands between the parts of a list, in the reader's script."""
+    """Return the separator of lists in the reader's script."""
     return "، " if get_language_bidi() else ", "
 
 
 @register.filter
 def listed(parts: Iterable[object]) -> str:
-    """`Alger, Oran`; in Arabic `الجزائر، وهران`."""
+    """Join as `Alger, Oran`; in Arabic `الجزائر، وهران`."""
     return comma().join(map(str, parts))
 
 
 def percent(share: float) -> str:
-    """`12,5 %`, with the reader's sign for decimals."""
+    """Format as `12,5 %`, with the reader's decimal separator."""
     return f"{formats.number_format(round(100 * share, 1), 1)} %"
 
 
 def written_amount(value: Decimal, thousands: str = "") -> str:
-    """An amount as people write it in their language, and into a form: centimes only where there are some."""
+    """Format an amount as people write it in their language, also in forms, with centimes only if there are any."""
     text = f"{value:,.2f}".removesuffix(".00").replace(",", thousands)
     return text.replace(".", formats.get_format("DECIMAL_SEPARATOR"))
 
 
 @register.filter
 def dinars(amount: Decimal) -> str:
-    """`18 500`, `4 500.50` or, in French and Arabic, `4 500,50`: centimes only where there are some."""
+    """Format as `18 500`, `4 500.50` or, in French and Arabic, `4 500,50`: centimes only if there are any."""
     return written_amount(amount, thousands="\N{NARROW NO-BREAK SPACE}")
 
 
 @register.filter(expects_localtime=True)
 def instant(at: datetime) -> str:
-    """`2026-11-27T14:05:11+01:00`: for `<time>`, in which Python's microseconds would be no time."""
+    """Format as `2026-11-27T14:05:11+01:00` for `<time>`, where Python's microseconds would not be valid."""
     return at.isoformat(timespec="seconds")
 
 
 class Once(template.Node):
-    """`{% once NAME … [unless CONDITION] %}`: what is the same for everybody, written once for each language.
+    """`{% once NAME … [unless CONDITION] %}`: a part that is the same for everybody, rendered once for each language.
 
-    It is kept for as long as the template is. It sees nothing of the page but the variables that it names, so that
-    nothing of one person's page gets into another's. Where CONDITION holds it is a part of the page like any other.
+    It is kept as long as the template is. It sees only the variables that it names, so that nothing of one person's
+    page gets into another's. Where CONDITION holds, it is rendered like any other part of the page.
     """
 
     def __init__(self, nodes: template.NodeList, names: list[str], unless: FilterExpression | None = None):
@@ -94,8 +94,8 @@ def once(parser: Parser, token: Token) -> Once:
 @register.tag("trans")
 @register.tag
 def translate(parser: Parser, token: Token) -> template.Node:
-    """Django's own. A text that is written out, with nothing else, is looked up once: a page has dozens, and each look
-    is 66 calls of functions."""
+    """Django's own, except that literal texts without options are looked up once: a page has dozens, and each lookup
+    takes 66 function calls."""
     node = i18n.do_translate(parser, token)
     text, *others = token.split_contents()[1:]
     is_fixed = not others and text[0] in "\"'" and not node.filter_expression.filters

@@ -1,8 +1,8 @@
-"""What every log line carries and what none may. Imported by the logging configuration, before any app is.
+"""What every log line has and what none may have. Imported by the logging configuration, before any app.
 
-Our code logs with Python's `logging`; `extra` may carry FIELDS. All lines, those of Django and Celery too, become one
-JSON object each (in development, a readable line). Whoever logs leaves out keys, secrets and customers' data;
-`redacted` is the net under that.
+Our code logs with Python's `logging`; `extra` may have FIELDS. Every line, also of Django and Celery, becomes one JSON
+object (in development, a readable line). Code that logs leaves out keys, secrets and customers' data; `redacted` is the
+safety net.
 """
 
 import json
@@ -17,58 +17,58 @@ from typing import Any
 import msgspec
 from uuid_utils import uuid7
 
-# A line says neither where nor in which thread it was written; to find that out would take as long as all the rest
+# Lines do not say where or in which thread they were written: finding that out would take as long as all the rest
 # (Python's logging HOWTO, "Optimization").
 logging._srcfile = None
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
-# Of a record's attributes only these become part of its line: libraries put whole requests and arguments there.
+# Only these attributes of a record go into its line: libraries add whole requests and arguments.
 FIELDS = {
     "method", "route", "status", "ms", "user_id", "delivery_id", "event_kind", "attempt", "outcome", "request_id",
     "action", "by", "actor", "actor_id", "target", "target_id", "account_id", "address",
 }  # fmt: skip
 
 Line = dict[str, Any]
-_HEAD = {"timestamp", "level", "logger", "event", "exception"}  # of a line; what else it has are fields
+_HEAD = {"timestamp", "level", "logger", "event", "exception"}  # the rest of a line are fields
 
 _REDACTED = "[redacted]"
-# Ids pass whole, with hyphens and without; else their digits would now and then look like a telephone number.
+# Ids pass as a whole, with or without hyphens; otherwise their digits would sometimes look like a telephone number.
 _FORBIDDEN = re.compile(
     r"(?P<id>\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b)"
     r"|cod_(?:live|test)_\w+"
     r"|whsec_[\w+/=-]+"
-    # Links that are mailed to one person: Django names the path of what it refuses and of what fails.
+    # Links that are mailed to one person: Django logs the path of requests that it refuses or that fail.
     r"|(?<=/account/invitation/)[^\s'\"]+|(?<=/account/password/new/)[^\s'\"]+"
     # Algerian numbers, national and international, with the usual separators, in any script's digits.
     r"|(?<!\d)(?:(?:\+|[0٠۰]{2})?[2٢۲][1١۱][3٣۳](?:[\s.()/-]*[0٠۰])?|[0٠۰])(?:[\s.()/-]{0,2}\d){8,9}(?!\d)",
     re.I,
 )
-# What PostgreSQL adds to an error tells of rows and statements: "Failing row contains (…)".
+# What PostgreSQL adds to an error quotes rows and statements: "Failing row contains (…)".
 _DATABASE_DETAIL = re.compile(
     r"^(?:DETAIL|CONTEXT|QUERY|LINE \d+):.*?(?=^HINT:|\n\n(?:The above|During)|\Z)", re.M | re.S
 )
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
-CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # what a terminal obeys
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # what terminals interpret
 
-# What belongs to the request that is being answered.
+# The fields of the request that is being answered.
 _request: ContextVar[dict[str, str]] = ContextVar("request", default={})  # noqa: B039  (never written to)
 
 
 def sane_request_id(sent: str) -> str:
-    """The request id that a client sent when it is a sane one, else a new one.
+    """Return the request id that a client sent if it is acceptable, else a new one.
 
-    Nothing is in it that no line may have: what is answered is what is logged and kept.
+    It contains nothing that would be redacted, so that the same id is answered, logged and stored.
     """
     return sent if _SANE_ID.fullmatch(sent) and redacted(sent) == sent else str(uuid7())
 
 
 def begin(request_id: str) -> None:
-    """From here on a line of this thread is one of this request, whose id is a sane one."""
+    """Count this thread's lines as the request's from now on. `request_id` is from `sane_request_id`."""
     _request.set({"request_id": request_id})
 
 
 def bind(**fields: str) -> None:
-    """Add to what the lines of the request carry; our own ids, never what somebody sent."""
+    """Add fields to the lines of the request: our own ids, never what somebody sent."""
     _request.set({**_request.get(), **fields})
 
 
@@ -77,19 +77,19 @@ def end() -> None:
 
 
 def request_id() -> str:
-    """The id of the request that is being answered; empty outside of requests."""
+    """Return the id of the request that is being answered; empty outside of requests."""
     return _request.get().get("request_id", "")
 
 
 def configure(**kwargs: Any) -> None:
-    """Logs as the settings say. For Celery's `setup_logging`: it would set levels and formats of its own."""
+    """Log as the settings say. For Celery's `setup_logging`, since Celery would set levels and formats of its own."""
     from django.conf import settings
 
     logging.config.dictConfig(settings.LOGGING)
 
 
 def formatter(*, readable: bool) -> logging.Formatter:
-    """One JSON object per line; or `readable`, for development, where a traceback takes the lines that it needs."""
+    """Return a formatter that writes a JSON object per line or, for development, `readable` lines with tracebacks."""
     return _Formatter(_readable if readable else _json)
 
 
@@ -108,7 +108,7 @@ class ExpectedRefusals(logging.Filter):
 
 
 class _Formatter(logging.Formatter):
-    """By hand what structlog's ProcessorFormatter does with a chain of processors, which took twice as long."""
+    """Does what structlog's ProcessorFormatter does with a chain of processors, which took twice as long."""
 
     def __init__(self, render: Callable[[Line], str]) -> None:
         super().__init__()
@@ -135,7 +135,8 @@ _any_json = json.JSONEncoder(default=str).encode
 
 
 def _json(line: Line) -> str:
-    """In ASCII, so that nothing is in it which a terminal obeys. msgspec's is seven times as fast, but writes UTF-8."""
+    """Return JSON in ASCII, so that terminals interpret nothing in it. msgspec is seven times as fast as `json`, but
+    writes UTF-8, so lines that are not ASCII fall back."""
     try:
         return str(msgspec.json.encode(line), "ascii")
     except (TypeError, ValueError):
@@ -149,7 +150,7 @@ def redacted(text: str) -> str:
 
 
 def _readable(line: Line) -> str:
-    """Nothing in it that a terminal obeys, as JSON does it for the other form, but the ends of a traceback's lines."""
+    """Return a line in which control characters are escaped, as in JSON, but for the line breaks of a traceback."""
     fields = "".join(f" {name}={value!r}" for name, value in line.items() if name not in _HEAD)
     said = f"{line['timestamp']} [{line['level']:<8}] {line['event']} [{line['logger']}]{fields}"
     lines = [said, *line["exception"].split("\n")] if "exception" in line else [said]

@@ -1,4 +1,4 @@
-"""Lists of long tables, read along an index: nothing here counts a whole table or passes rows by with OFFSET."""
+"""Lists of long tables, read along an index: nothing here counts a whole table or skips rows with OFFSET."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,21 +14,21 @@ from codservice import days
 
 
 class BoundedPaginator(Paginator):
-    """Counts no further than MOST: to show a page of the list, the table is never counted as a whole."""
+    """Counts no further than MOST, so that showing a page never counts the whole table."""
 
     MOST = 1000
 
     @cached_property
     def count(self) -> int:
         """How many rows there are, at most MOST."""
-        return self.object_list.order_by().values("pk")[: self.MOST].count()  # and nothing that is shown beside them
+        return self.object_list.order_by().values("pk")[: self.MOST].count()  # without joins and annotations
 
 
 class NewestFirst:
-    """One page of a long list, newest first: `rows`, and `older`, which is the next page's `before` (empty: none).
+    """One page of a long list, newest first: `rows`, and `older`, the `before` of the next page (empty: none).
 
-    `before` names the last row of the page before this one, so that any page is read along an index on
-    `-created_at, -id` as fast as the first, and nothing is counted. Raises Http404 for one that cannot be read.
+    `before` names the last row of the previous page, so that any page is read along an index on `-created_at, -id` as
+    fast as the first, and nothing is counted. Raises Http404 for a `before` that cannot be read.
     """
 
     SIZE = 25
@@ -54,20 +54,20 @@ def _read(name: str) -> tuple[datetime, UUID]:
 
 
 class IsOneOf(Func):
-    """Whether an id is in an array, which is one parameter however long it is: a statement has 65 535 at most."""
+    """Whether an id is in an array, which is one parameter, however long: a statement has at most 65 535."""
 
     arg_joiner, template = " = ANY(", "%(expressions)s::uuid[])"
     output_field = BooleanField()
 
     def __init__(self, name: str, ids: Sequence[UUID] | str) -> None:
-        """The array may also be its text, as PostgreSQL writes it."""
+        """The array may also be given as PostgreSQL's text for it."""
         super().__init__(name, Value(ids))
 
 
 def is_beyond(names: Sequence[str], place: Sequence[Any], *, is_down: bool) -> Func:
-    """`ROW(created_at, id) < ROW(…)`, which an index on the columns answers; so they do not by AND and OR."""
+    """Return `ROW(created_at, id) < ROW(…)`, which uses an index on the columns; AND and OR would not."""
     columns = Func(*(F(name) for name in names), function="ROW")
-    # Django sends a number that it knows nothing of in four bytes.
+    # Without a type, Django sends a number in four bytes.
     kinds = [BigIntegerField() if type(value) is int else None for value in place]
     there = Func(*map(Value, place, kinds), function="ROW")
     return Func(

@@ -1,7 +1,7 @@
-"""What Prometheus is told: counters of all processes of this host, and figures that the database is asked for.
+"""Metrics for Prometheus: the counters of all processes of this host, and figures from the database.
 
 With PROMETHEUS_MULTIPROC_DIR in the environment (`codservice.run` sets it) each process counts in files of that folder,
-and whoever is asked adds them up; without, a process tells of itself alone. Rooms define their own counters beside what
+and the process that answers adds them up; without it, a process reports only its own. Rooms define counters beside what
 they count, and register figures of the database when they are ready. Labels have few values: never an id or a path.
 """
 
@@ -26,7 +26,7 @@ from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 
 _FOLDER = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
-if _FOLDER:  # looked into as soon as there is a counter
+if _FOLDER:  # needed as soon as a counter is made
     Path(_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values  # noqa: E402
@@ -43,10 +43,10 @@ _FILE_BYTES = 256 << 10  # holds the histogram of all routes, the largest
 
 
 class _CounterFile(MmapedDict):
-    """prometheus-client's file of counters, with room for them on the disk before it is mapped.
+    """prometheus-client's file of counters, but with disk space allocated before it is mapped.
 
-    It makes holes and writes to them through memory: where the disk has no room left then, the kernel ends the process
-    (SIGBUS). Here a process that finds no room counts in its own memory, which nobody else is told of.
+    prometheus-client maps sparse files: when the disk is full at a write, the kernel ends the process (SIGBUS). Here a
+    process that finds no space counts in its own memory, which others do not see.
     """
 
     def __init__(self, filename: str, read_mode: bool = False) -> None:
@@ -58,7 +58,7 @@ class _CounterFile(MmapedDict):
             os.close(memory)
 
     def _init_value(self, key: str) -> None:
-        # What a key takes beside itself: its length, padding, value and time.
+        # 32: what a key takes besides itself for its length, padding, value and time.
         is_full = self._used + len(key.encode()) + 32 > self._capacity
         if is_full and not _make_room(f"/proc/self/fd/{self._f.fileno()}", 2 * self._capacity):
             self._move_to_memory()
@@ -73,7 +73,7 @@ class _CounterFile(MmapedDict):
 
 
 def _make_room(file: str, size: int) -> bool:
-    """Give a file blocks for so many bytes; whether the disk had them. Linux only; elsewhere it is as it was."""
+    """Allocate `size` bytes of a file, and return whether the disk had them. Linux only; a no-op elsewhere."""
     if sys.platform != "linux":
         return True
     try:
@@ -90,7 +90,7 @@ def _make_room(file: str, size: int) -> bool:
 values.MmapedDict = _CounterFile  # type: ignore[misc]
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-# Of a request; from what an API call takes here to where callers give up.
+# Buckets for requests, from what an API call takes here to when callers give up.
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 REQUESTS = Counter("codservice_http_requests", "Requests that were answered.", ["method", "route", "status"])
@@ -98,13 +98,13 @@ REQUEST_SECONDS = Histogram(
     "codservice_http_request_duration_seconds", "How long answers took.", ["method", "route"], buckets=_SECONDS
 )
 REFUSALS = Counter("codservice_rate_limit_refusals", "Requests over a limit.", ["limit"])
-for _limit in ("api-key", "api-address"):  # a series that is not there before the first refusal has no rate at it
+for _limit in ("api-key", "api-address"):  # a series that appears with its first refusal would show no rate for it
     REFUSALS.labels(_limit)
 RATE_LIMIT_OPEN = Counter("codservice_rate_limit_opened", "Times that Redis was away and no limit was kept.")
 
 
 def route_of(request: HttpRequest) -> str:
-    """The URL's pattern; one word for all that has none: what is refused before, and what does not exist."""
+    """Return the URL's pattern, or one word for all requests that were refused before it was known or match none."""
     if request.resolver_match:
         return request.resolver_match.route
     return "static" if request.path.startswith(settings.STATIC_URL) else "unmatched"
@@ -122,7 +122,7 @@ def count_request(method: str, route: str, status: int, seconds: float) -> None:
 
 @cache
 def _series(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
-    """Found once: their labels are checked and looked up at each call otherwise. As few as there are routes."""
+    """Cached, because looking labels up costs time at each call. There are only as many as there are routes."""
     return REQUESTS.labels(method, route, str(status)), REQUEST_SECONDS.labels(method, route)
 
 
@@ -133,8 +133,9 @@ _figures: dict[str, tuple[str, Sequence[str], Callable[[], Reading]]] = {}
 
 
 def add_figure(name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()) -> None:
-    """Have /metrics show what `read` gives: values with their labels' values. It must cost little, however much is
-    stored, and show the same on every host; what it cannot read (a DatabaseError) is left out."""
+    """Show on /metrics what `read` returns: values with the values of their labels.
+
+    It must be cheap, however much is stored, and the same on every host. On a DatabaseError it is left out."""
     _figures[name] = meaning, labels, read
 
 
@@ -147,18 +148,18 @@ class _Figures:
                 for values, value in read() if is_up else ():
                     family.add_metric(values, value)
             except DatabaseError:
-                is_up = False  # the others would only wait for it too
+                is_up = False  # the others would only wait for the database too
             yield family
         yield GaugeMetricFamily("codservice_database_up", "Whether the figures could be read.", value=is_up)
 
 
 class _Processes(MultiProcessCollector):
-    """The counters of all processes, those of the dead included: what they counted has happened."""
+    """The counters of all processes, including dead ones: what they counted has happened."""
 
     def collect(self) -> Iterable[Metric]:
         files = []
         for file in glob(os.path.join(self._path, "*.db")):
-            # Killed between two statements a process leaves a file with nothing in it, or a gauge of what it did.
+            # A process that was killed may leave an empty file, or a gauge of what it was doing.
             if "gauge_live" in file and not _is_alive(int(Path(file).stem.rpartition("_")[2])):
                 Path(file).unlink(missing_ok=True)
             elif os.path.getsize(file):
@@ -180,13 +181,13 @@ def _is_alive(pid: int) -> bool:
 
 
 def exposition(request: HttpRequest) -> HttpResponse:
-    """`/metrics`: counters and figures, for who asks from this host or with METRICS_TOKEN."""
+    """Answer `/metrics` with counters and figures, to requests from this host or with METRICS_TOKEN."""
     status, kind, body = _tell(request.META, _Figures())
     return HttpResponse(body, status=status, content_type=kind)
 
 
 def serve(host: str, port: int) -> None:
-    """Serve this host's counters at /metrics from a thread of this process, for hosts that run no web."""
+    """Serve this host's counters at /metrics from a thread of this process, for hosts without web processes."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     kind: Any = type("Server", (ThreadingWSGIServer,), {"address_family": family})
     server = make_server(host, port, _application, server_class=kind, handler_class=_Silent)
@@ -215,7 +216,7 @@ def _may_ask(environ: dict[str, Any]) -> bool:
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if settings.METRICS_TOKEN and scheme.lower() == "bearer":
         return hmac.compare_digest(token.encode("utf-8", "replace"), settings.METRICS_TOKEN.encode())
-    # Through a proxy on this host everybody's address is this host's.
+    # Behind a proxy on this host, every client has this host's address.
     return _is_loopback(environ.get("REMOTE_ADDR", "")) and not any(name in environ for name in _PROXIED)
 
 

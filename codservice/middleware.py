@@ -1,8 +1,7 @@
-"""What surrounds every request, in the order of the settings; between these stand some of Django's as they are.
+"""The middleware around every request, in the order of the settings, where some of Django's own come in between.
 
-The request's id, log line and counters; health checks; headers for security; for /api/v1 the key and the rate limit;
-and what only pages pay for: static files, policies, session, language, person, messages, and what is asked of who is
-signed in.
+The request's id, log line and counters; health checks; security headers; for /api/v1 the key and the rate limit. And
+what only pages pay for: static files, policies, session, language, user, messages, and rules for signed-in people.
 """
 
 import logging
@@ -44,7 +43,7 @@ access = logging.getLogger("codservice.access")
 
 
 class _Middleware:
-    """As Django makes them, each around what gives the answer."""
+    """The usual base class of Django middleware."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -54,9 +53,9 @@ class _Middleware:
 
 
 class RequestId(_Middleware):
-    """`X-Request-Id` on every answer: the client's when it is a sane one, else a new one.
+    """Set `X-Request-Id` on every answer: the client's if it is acceptable, else a new one.
 
-    Outermost, it also sees what becomes of every request: a line in the log and the counters of /metrics.
+    As the outermost, it also writes a log line for every request and counts it for /metrics.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -67,9 +66,9 @@ class RequestId(_Middleware):
         try:
             response = self.get_response(request)
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                # Django would log it only when this id is forgotten again.
+                # Django would log it only after this id has been forgotten.
                 log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
-            if request.path not in health.ANSWERS:  # of those there is one every few seconds
+            if request.path not in health.ANSWERS:  # these come every few seconds
                 _observe(request, response.status_code, time.perf_counter() - started)
         finally:
             security_log.end()
@@ -79,7 +78,7 @@ class RequestId(_Middleware):
 
 
 def _observe(request: HttpRequest, status: int, seconds: float) -> None:
-    # By the URL's pattern: paths may hold anything, and queries hold telephone numbers.
+    # The URL's pattern, not the URL: paths may contain anything, and queries contain telephone numbers.
     method, route = metrics.method_of(request), metrics.route_of(request)
     metrics.count_request(method, route, status, seconds)
     session = getattr(request, "session", None)
@@ -91,32 +90,32 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
 
 
 class HealthChecks(_Middleware):
-    """Answers the paths of `health.ANSWERS` before the rest: whoever asks has no key and may name any host."""
+    """Answer the paths of `health.ANSWERS` before all else: health checkers have no key and may name any host."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         answer = health.ANSWERS.get(request.path)
         if not answer or request.method not in ("GET", "HEAD"):
             return self.get_response(request)
         response = answer(request)
-        # What is wrong is in the answer, for who asks again and again; Django would note each time that something is.
+        # The answer says what is wrong. Django would also log it each time, and checkers ask again and again.
         response._has_been_logged = True  # type: ignore[attr-defined]
         return response
 
 
 class ApiGate(_Middleware):
-    """Lets into /api/v1 only requests with a valid key that is within its limit; without any, to a view that allows it.
+    """Admit to /api/v1 only requests with a valid key that is within its limit, or without a key to open views.
 
-    It stands before the URL map, so that a stranger learns nothing from unknown paths, and so that every answer to
-    a known key carries the rate limit's headers, errors included. The views find the key in `request.api_key`.
+    It runs before URLs are resolved, so that strangers learn nothing from unknown paths, and every answer to a known
+    key has the rate limit's headers, errors included. Views find the key in `request.api_key`.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith("/api/v1"):
             return self.get_response(request)
-        # A page that this thread answered before has left its language; the API speaks one.
+        # The last page of this thread may have left its language active; the API has only one.
         translation.deactivate()
         response = self.admit(request)
-        response.headers["Vary"] = "Authorization"  # and not Accept-Language: the API speaks one
+        response.headers["Vary"] = "Authorization"  # not Accept-Language: the API has only one
         response.headers.setdefault("Cache-Control", "no-store")
         if shows_test_key(request.META.get("HTTP_AUTHORIZATION", "")):
             response.headers["X-Service-Mode"] = TEST
@@ -124,7 +123,7 @@ class ApiGate(_Middleware):
 
     def admit(self, request: HttpRequest) -> HttpResponse:
         if settings.SECURE_SSL_REDIRECT and not request.is_secure():
-            # A redirect would lose the body, and the client would go on sending its key for all to read.
+            # A redirect would lose the body, and the client would go on sending its key in clear text.
             return error_response(403, "https_required")
         try:
             key = authentication.find_key(request.META.get("HTTP_AUTHORIZATION", ""))
@@ -152,12 +151,13 @@ class ApiGate(_Middleware):
         return response
 
 
-# Any page may read what a view that needs no key answers, which says so itself; and so that it has asked too often.
+# Pages of any origin may read the answers of views that need no key; these set the header themselves, and a refusal for
+# too many requests needs it too.
 _FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 
 
 def _is_open(request: HttpRequest) -> bool:
-    """Whether the view at this address says itself that it needs no key."""
+    """Whether the view at this address declares that it needs no key."""
     try:
         view = resolve(request.path_info).func
     except Resolver404:
@@ -166,7 +166,7 @@ def _is_open(request: HttpRequest) -> bool:
 
 
 def _for_pages(middleware: type) -> type:
-    """Django's own, for pages: calls of the API, which have no session, language or browser, do not pay for it."""
+    """Apply a middleware to pages only: API calls, which have no session, language or browser, do not pay for it."""
 
     class ForPages(middleware):  # type: ignore[misc]
         def __call__(self, request: HttpRequest) -> Any:
@@ -180,8 +180,9 @@ def _for_pages(middleware: type) -> type:
 
 @_for_pages
 class StaticFiles(WhiteNoiseMiddleware):
-    """Our own of that name for a file of another version: while webs are replaced one by one, a page of one of them has
-    its styles and scripts from any, and without them it would be bare."""
+    """Serve our file of the same name when another version of it is requested.
+
+    While web processes are replaced one by one, a page of one version may ask another for its styles and scripts."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         path = request.path_info
@@ -189,12 +190,12 @@ class StaticFiles(WhiteNoiseMiddleware):
             name = self.get_name_without_hash(path.removeprefix(self.static_prefix))
             if ours := self.files.get(self.get_static_url(name)):
                 response = self.serve(ours, request)
-                response.headers["Cache-Control"] = "no-store"  # it is not what the address says
+                response.headers["Cache-Control"] = "no-store"  # not the version that the URL names
                 return response
         return super().__call__(request)
 
 
-# What no page of ours asks a browser for, and what stays shut if a page were ever made to.
+# Browser features that no page of ours uses, denied in case a page is ever made to.
 _SHUT = (
     *("accelerometer", "autoplay", "bluetooth", "camera", "display-capture", "encrypted-media", "geolocation"),
     *("gyroscope", "hid", "magnetometer", "microphone", "midi", "payment", "publickey-credentials-get"),
@@ -213,16 +214,16 @@ class Policies(CSPMiddleware):
 
 @_for_pages
 class WithoutNul(_Middleware):
-    """In the console NUL in a page's parameters becomes U+FFFD, which is found nowhere.
+    """In the console, replace NUL in a page's parameters by U+FFFD, which matches nothing.
 
-    PostgreSQL takes NUL in no text, so that lists of Django's would fail. Pages of our own say what is wrong with it.
+    PostgreSQL text cannot contain NUL, so Django's lists would fail. Our own pages report it as an error.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         query = request.META.get("QUERY_STRING", "")
         if request.path.startswith("/console/") and "%00" in query:
             request.META["QUERY_STRING"] = query.replace("%00", "%EF%BF%BD")
-            request.__dict__.pop("GET", None)  # where somebody has looked already
+            request.__dict__.pop("GET", None)  # it may be cached already
         return self.get_response(request)
 
 
@@ -237,14 +238,14 @@ class _CookieStorage(CookieStorage):
 
 
 class MessageStorage(FallbackStorage):
-    """Django's own, with a cookie that has our prefix."""
+    """Django's storage, with our prefix for the cookie's name."""
 
     storage_classes = (_CookieStorage, SessionStorage)
 
 
 @_for_pages
 class InWords(_Middleware):
-    """Gives people a page where Django answers with an empty one, for which browsers show an error of theirs."""
+    """Show people a page for Django's empty 405, for which browsers would show an error of their own."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
@@ -254,11 +255,13 @@ class InWords(_Middleware):
 
 
 class SignedIn(_Middleware):
-    """What is asked of people who are signed in, on the pages behind a login: that they do not ask too often, that
-    staff are there, and that who was given a password changes it before anything else."""
+    """Rules for signed-in people on the pages behind a login.
+
+    They may not make too many requests, staff who are idle are signed out, and a one-time password must be changed
+    before anything else."""
 
     ROOMS = ("/account/", "/console/")
-    # Where somebody with a one-time password may go.
+    # The views that are open to people with a one-time password.
     OPEN = {"password", "logout", "admin:password_change", "admin:logout", "admin:jsi18n"}
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:

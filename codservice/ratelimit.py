@@ -1,8 +1,8 @@
-"""Requests per minute: exact over any number of web processes, one Redis round trip, open when Redis is away.
+"""Limits on requests per minute: exact over any number of web processes, open when Redis is away.
 
-API keys and signed-in people are counted by a script that Redis runs as one step: counting and reading the window's end
-cannot come apart. Addresses and logins, where a few round trips more do not matter, are counted by django-ratelimit.
-docs/dependencies.md has the figures behind that split.
+API keys and signed-in people are counted in one round trip by a script that Redis runs as one step, so that counting
+and reading the window's end cannot come apart. Addresses and logins, where a few more round trips do not matter, are
+counted by django-ratelimit. docs/dependencies.md has the figures behind that split.
 """
 
 import logging
@@ -24,15 +24,14 @@ logger = logging.getLogger(__name__)
 
 WINDOW = 60  # seconds
 ADDRESS_LIMIT = 300  # requests per window and address without a recognised key (docs/limits.md)
-# All keys of an account together may do what so many keys may: many keys are no way around the limit of one.
+# All keys of an account together may do as much as this many keys, so that more keys do not evade the limit of one.
 ACCOUNT_SHARE = 10
-# After a failure Redis is left alone for so long, so that a hung one costs one request its timeout, not each.
+# After a failure Redis is left alone for this long, so that its timeout is paid by one request and not by each.
 PAUSE = 2.0  # seconds
 
-# Counts in each of KEYS, or in none when one of them is used up. The first request opens a window; a refused one
-# neither lengthens it nor counts. A window that ends later than any can, since Redis' clock was set back, begins anew
-# with its count. Answers which of them refuses (0: none), and of each the count and what is left of its window, in
-# milliseconds.
+# Counts in each of KEYS, or in none if one of them is used up. The first request opens a window; a refused one neither
+# lengthens it nor counts. A window that ends later than possible, because Redis's clock was set back, begins anew with
+# its count. Returns which key refuses (0: none), and for each the count and the rest of its window in milliseconds.
 _COUNT = """
 local refusing = 0
 for i, key in ipairs(KEYS) do
@@ -55,7 +54,7 @@ return answer
 
 
 class Usage(NamedTuple):
-    """How a key stands in its window, or in its account's where less is left.
+    """The state of a key's window, or of its account's if less is left there.
 
     `reset` is in whole seconds, at least 1.
     """
@@ -76,7 +75,7 @@ class Counter:
         self._lock = threading.Lock()
 
     def _count(self, keys: list[str], args: list[int]) -> list[int]:
-        """Ask the script, on a connection of the thread's own: from the client's pool it takes half as long again."""
+        """Run the script on the thread's own connection: one from the client's pool takes half as long again."""
         if not hasattr(self._of_thread, "count"):
             # One immediate retry on a broken connection (Redis restarted), none on a slow one.
             client = redis.Redis.from_url(
@@ -90,9 +89,9 @@ class Counter:
         return self._of_thread.count(keys=keys, args=args)
 
     def use(self, *limits: tuple[str, int]) -> Usage:
-        """Count one request by each `(name, limit)`, or by none of them when one is used up.
+        """Count one request in each `(name, limit)`, or in none of them if one is used up.
 
-        The first gives the usage's `limit`. When Redis does not answer it passes, as the first of a window.
+        The usage's `limit` is that of the first. If Redis does not answer, the request passes as the first of a window.
         """
         limit = limits[0][1]
         unknown = Usage(limit, limit, WINDOW, is_exceeded=False)
@@ -125,7 +124,7 @@ counter = Counter(settings.REDIS_URL, settings.REDIS_TIMEOUT)
 
 
 def use_key(key_id: object, account_id: object, limit: int) -> Usage:
-    """Count one request of a key: by its own limit, and by what all keys of its account may do together."""
+    """Count one request of a key, against its own limit and that of all keys of its account together."""
     usage = counter.use((f"rate:{key_id}", limit), (f"account-rate:{account_id}", limit * ACCOUNT_SHARE))
     if usage.is_exceeded:
         metrics.REFUSALS.labels("api-key").inc()
@@ -133,7 +132,7 @@ def use_key(key_id: object, account_id: object, limit: int) -> Usage:
 
 
 def use_page(user_id: object) -> Usage:
-    """Count one page that somebody who is signed in asks for."""
+    """Count one page that a signed-in person requests."""
     usage = counter.use((f"page-rate:{user_id}", settings.PAGE_RATE_LIMIT))
     if usage.is_exceeded:
         metrics.REFUSALS.labels("page").inc()
@@ -141,13 +140,12 @@ def use_page(user_id: object) -> Usage:
 
 
 def client_address(request: HttpRequest) -> str:
-    """The client's address, in one form and without a port: the peer's, or what the trusted proxies (TRUSTED_PROXIES of
-    them) say of it."""
+    """Return the client's address, normalised and without a port: the peer's, or what the TRUSTED_PROXIES report."""
     return str(_client(request) or "unknown")
 
 
 def client_network(request: HttpRequest) -> str:
-    """What limits by address count: an IPv4 address, or the /64 of an IPv6 one, all of which one subscriber has."""
+    """Return what limits by address count: an IPv4 address, or the /64 of an IPv6 one, which one subscriber has."""
     address = _client(request)
     if isinstance(address, IPv6Address):
         return str(ip_network((address, 64), strict=False))
@@ -162,7 +160,7 @@ def _client(request: HttpRequest) -> IPv4Address | IPv6Address | None:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
-    """As proxies write it: some put the port behind it, and then brackets around IPv6. None for anything else."""
+    """Read an address from a proxy: some append the port, and put IPv6 in brackets then. None for anything else."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -176,12 +174,12 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def address_limited_for(request: HttpRequest) -> int:
-    """Count a request without a recognised key; 0 when it may pass, else the seconds to wait."""
+    """Count a request without a recognised key. Returns 0 if it may pass, else the seconds to wait."""
     return limited_for(request, "api-address", client_network(request), f"{ADDRESS_LIMIT}/m")
 
 
 def limited_for(request: HttpRequest, group: str, value: str, rate: str) -> int:
-    """Count one use of `value` in `group` with django-ratelimit; 0 when within `rate`, else seconds to wait."""
+    """Count one use of `value` in `group` with django-ratelimit. Returns 0 if within `rate`, else seconds to wait."""
     if counter.is_paused:
         return 0
     try:
@@ -192,5 +190,5 @@ def limited_for(request: HttpRequest, group: str, value: str, rate: str) -> int:
     if not usage or not usage["should_limit"]:
         return 0
     metrics.REFUSALS.labels(group).inc()
-    # time_left counts to the start of the window's last second: without the 1 the client came back too early.
+    # time_left ends at the start of the window's last second: without the 1, clients would come back too early.
     return max(usage["time_left"] + 1, 1)

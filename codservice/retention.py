@@ -1,4 +1,4 @@
-"""What is kept for how long. Apps register what forgets; the command `prune` and beat's task let it work."""
+"""Deleting what is old. Apps register sweeps; the command `prune` and beat's task run them."""
 
 import logging
 import time
@@ -10,16 +10,16 @@ from django.db import connection
 
 logger = logging.getLogger(__name__)
 
-# Between two batches it rests for so many times as long as the last one took, so that requests hardly notice.
+# The rest between two batches, as a multiple of the time of the last one, so that requests hardly notice.
 REST = 3.0
-BATCH = 1000  # rows that a statement deletes
+BATCH = 1000  # rows that one statement deletes
 
 
 class Sweep(Protocol):
-    """Forgets what is old, by one short transaction for each step of the iteration, so that it can end anywhere.
+    """Deletes or overwrites what is old, in a short transaction per step of the iteration, so that it can end anywhere.
 
-    Gives how many rows of what each batch has deleted or overwritten, or with `dry_run` would have, zeros included.
-    `before` is for what has no time of its own after which it goes.
+    Yields how many rows of each kind a batch changed, or would have changed with `dry_run`, zeros included. `before`
+    is for rows that have no retention time of their own.
     """
 
     def __call__(self, before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]: ...
@@ -30,17 +30,17 @@ SWEEPS: dict[str, Sweep] = {}
 
 
 class SweepsFailed(Exception):
-    """Some could not be gone through; all others were."""
+    """Some sweeps failed; all others have run."""
 
 
 def sweep(older_than: timedelta, *, dry_run: bool = False) -> Iterator[tuple[str, dict[str, int]]]:
-    """Let all SWEEPS forget what is older, batch by batch: the sweep's name and its counts.
+    """Run all SWEEPS, batch by batch, and yield each batch's sweep by name, with its counts.
 
-    Whoever stops asking stops it; the next one goes on with what is left. Two at once do no harm. One that fails does
-    not stop those after it; at the end SweepsFailed names it.
+    The caller may stop the iteration; the next one goes on with what is left. Two at once do no harm. A sweep that
+    fails does not stop those after it; at the end SweepsFailed names it.
     """
     with connection.cursor() as cursor:
-        # A host whose clock is wrong shall not delete what is new.
+        # By the database's clock, so that a host whose clock is wrong cannot delete what is new.
         cursor.execute("SELECT now() - %s::interval", [older_than])
         before = cursor.fetchone()[0]
     failed: dict[str, Exception] = {}
@@ -66,8 +66,9 @@ def sweep(older_than: timedelta, *, dry_run: bool = False) -> Iterator[tuple[str
 def delete_old(
     table: str, name: str, kept: timedelta, *, at: str, key: str = "id", dry_run: bool
 ) -> Iterator[dict[str, int]]:
-    """A sweep that deletes rows when their time `at` is `kept` ago, and counts them as `name`. Where there may be many
-    rows, `at` has an index."""
+    """Delete rows whose time `at` is longer ago than `kept`, as a sweep that counts them as `name`.
+
+    If there may be many rows, `at` needs an index."""
     old = f"FROM {table} WHERE {at} < now() - %s"
     with connection.cursor() as cursor:
         if dry_run:

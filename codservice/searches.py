@@ -1,5 +1,5 @@
-"""How much an account may search at a time. A search for a part of a text, or for a few rows among many, may look at
-every row of the account.
+"""Limits on an account's searches: a search for part of a text, or for a few rows among many, may read every row of
+the account.
 """
 
 import time
@@ -14,8 +14,8 @@ from psycopg.errors import QueryCanceled
 
 from codservice.errors import Invalid, Refused
 
-SEARCH_SECONDS = 2  # of a statement; all others have 30 and more
-PATIENCE = 5.0  # seconds for which a file that is being sent waits for another search to be over
+SEARCH_SECONDS = 2  # per statement; all others have 30 and more
+PATIENCE = 5.0  # seconds that a file that is being sent waits for another search to end
 
 
 class StillSearching(Refused):
@@ -29,10 +29,10 @@ class StillSearching(Refused):
 
 @contextmanager
 def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> Iterator[None]:
-    """A search of the account by a parameter, in a transaction, whose statements take SEARCH_SECONDS at most.
+    """Search in a transaction, by the parameter `by`, with statements of at most SEARCH_SECONDS.
 
-    Raises StillSearching while there is another one, in whatever process, for more than `patience` seconds, and Invalid
-    when it takes too long.
+    Raises StillSearching if another search of the account, in any process, goes on for more than `patience` seconds,
+    and Invalid if this one takes too long.
     """
     try:
         with transaction.atomic():
@@ -42,7 +42,7 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> It
                     cursor.execute(
                         "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)),"
                         " set_config('statement_timeout', %s, true),"
-                        # How many rows a text is in decides the way to them: a plan for any text is one for none.
+                        # The best plan depends on how many rows have the text, so no generic plan is good.
                         " set_config('plan_cache_mode', 'force_custom_plan', true)",
                         [f"search {account_id}", f"{SEARCH_SECONDS}s"],
                     )
@@ -64,13 +64,15 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> It
 
 
 def searching(account_id: UUID, given: Container[str], *, by: str | None = "q") -> AbstractContextManager[None]:
-    """`one_at_a_time` where the parameters that are given have the one that a search is by; else nothing."""
+    """Return `one_at_a_time` if the parameter `by`, which makes it a search, is among those given; else do nothing."""
     return one_at_a_time(account_id, by=by) if by is not None and by in given else nullcontext()
 
 
 def batch_by_batch(account_id: UUID, given: Container[str]) -> Callable[[], AbstractContextManager[None]]:
-    """`searching` for each batch of a file: the first is refused while there is another search, and those after it,
-    when half of the file is sent, wait for its end."""
+    """Return a function that gives `searching` for each batch of a file.
+
+    The first batch is refused during another search. Later ones, with part of the file already sent, wait for its end.
+    """
     if "q" not in given:
         return nullcontext
     patience = chain([0.0], repeat(PATIENCE))

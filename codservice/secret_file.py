@@ -1,4 +1,4 @@
-"""The two secrets that an installation must keep: made once, beside its data."""
+"""The two secrets that an installation must keep, generated once and stored beside its data."""
 
 import base64
 import contextlib
@@ -13,15 +13,15 @@ NAMES = ("SECRET_KEY", "ENCRYPTION_KEYS")
 
 
 def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
-    """`SECRET_KEY` and `ENCRYPTION_KEYS` of this data folder, from its `secrets.env`.
+    """Return `SECRET_KEY` and `ENCRYPTION_KEYS` of this data folder, from its `secrets.env`.
 
-    A missing file is made (mode 0600) unless `create` is false; then the answer is empty. One that others may look
-    into is closed to them. Any number of processes may ask at once: they agree on one file. Raises `CannotStart` when
-    the file cannot be read or made or lacks a name, or is missing beside the database, which others would not fit.
+    A missing file is made (mode 0600) unless `create` is false; then the result is empty. A file that others can read
+    is closed to them. Any number of processes may call this at once: they agree on one file. Raises `CannotStart` if
+    the file cannot be read or made or lacks a name, or is missing beside a database, which new secrets would not fit.
     """
     path, cluster = Layout(data_dir).secrets, Layout(data_dir).cluster
     try:
-        is_old = cluster.exists()  # made after its secrets: looked for before them, as another process may make both
+        is_old = cluster.exists()  # checked before its secrets, as another process may make those and then the cluster
         if not path.exists():
             if not create:
                 return {}
@@ -32,8 +32,8 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
                 )
             make_data_folder(Layout(data_dir))
             _write_once(path)
-        elif path.stat().st_mode & 0o077:  # as a copy may be
-            with contextlib.suppress(OSError):  # it is somebody else's, or the disk takes no changes
+        elif path.stat().st_mode & 0o077:  # as a copy may have
+            with contextlib.suppress(OSError):  # it belongs to somebody else, or the disk is read-only
                 path.chmod(0o600)
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -49,8 +49,8 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
 def _write_once(path: Path) -> None:
     """Write new secrets unless another process was first.
 
-    The name appears by a link to a file that is already complete, so nobody reads half of it and nobody's
-    secrets are replaced after they were used.
+    The file appears as a link to one that is already complete, so that nobody reads half of it and secrets are never
+    replaced after they were used.
     """
     encryption_key = base64.urlsafe_b64encode(random.token_bytes(32)).decode()
     text = (

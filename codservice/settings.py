@@ -1,8 +1,8 @@
 """Settings, all of them from the environment; docs/operators.md has the table.
 
 A wrong or missing value stops the start with a sentence that names the variable. Any variable that is read here can be
-given as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets). Blanks and line
-breaks around a value are no part of it.
+given as NAME_FILE instead: the path of a file that holds the value (Docker and Kubernetes secrets). Whitespace around a
+value is ignored.
 """
 
 import os
@@ -27,7 +27,7 @@ from codservice.secret_file import secrets
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
-# Without them a production cannot be.
+# What production requires.
 NEEDED = ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS")
 
 
@@ -39,9 +39,9 @@ class _Env(FileAwareEnv):
             raise EnvError(f"The file that {env_key}_FILE names must hold text.") from None
         if not isinstance(given, str):
             return given
-        # What stands at the end of a line is in the value, of a file as of one of variables that Windows has written.
+        # Files may end with a line break, and files of variables from Windows with a carriage return.
         value = given.strip()
-        # A secret that has got lost is no wish for a development server, nor for a database of its own.
+        # A secret that is lost must not turn production into a development server or start an embedded database.
         if not value and env_key in NEEDED:
             if os.environ.get(f"{env_key}_FILE"):
                 raise EnvError(f"The file that {env_key}_FILE names is empty.")
@@ -54,7 +54,7 @@ env = _Env()
 
 
 def _need_readable(name: str, url: str) -> None:
-    """Raises EnvError, before a library says what it cannot read: it may be part of a password."""
+    """Raises EnvError first, since a library's error might quote a part of a password."""
     try:
         urlsplit(url).port  # noqa: B018  (it is read here)
     except ValueError:
@@ -64,29 +64,28 @@ def _need_readable(name: str, url: str) -> None:
 
 
 def _need_redis(url: str) -> None:
-    """Raises EnvError for a database or options that the clients would take for others, or stumble over later."""
+    """Raises EnvError for a database or options that the clients would misread, or fail on later."""
     parts = urlsplit(url)
     if parts.scheme != "unix" and not re.fullmatch(r"(/\d*)?", parts.path, re.ASCII):
         raise EnvError("REDIS_URL must end with the number of a database, or with the port: redis://host:6379/0.")
     try:
-        redis.ConnectionPool.from_url(url).make_connection()  # which connects to nothing yet
+        redis.ConnectionPool.from_url(url).make_connection()  # this does not connect yet
     except (ValueError, TypeError, redis.RedisError):
         raise EnvError("REDIS_URL has an option behind its ? that cannot be used; in passwords ? is %3F.") from None
 
 
 def _need_unguessable(name: str, keys: list[str]) -> None:
-    """Raises EnvError for keys that Django's own check (security.W009) warns of: sessions and links for passwords are
-    signed with them."""
+    """Raises EnvError for keys that Django's check security.W009 warns of: they sign sessions and password links."""
     if any(len(key) < 50 or len(set(key)) < 5 for key in keys):
         raise EnvError(f"{name} can be guessed: give it 50 random characters (openssl rand -hex 32).")
 
 
-# Those of Django's own; all others are PostgreSQL's.
+# Django's own options; all others are for PostgreSQL.
 _DJANGOS_OPTIONS = {"assume_role", "isolation_level", "pool", "server_side_binding"}
 
 
 def _need_postgresql(database: dict[str, Any]) -> None:
-    """Raises EnvError for what would else fail at the first statement."""
+    """Raises EnvError for what would otherwise fail at the first statement."""
     if database.get("ENGINE") != "django.db.backends.postgresql":
         raise EnvError("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
     options = {name: value for name, value in database.get("OPTIONS", {}).items() if name not in _DJANGOS_OPTIONS}
@@ -102,7 +101,7 @@ def _need_postgresql(database: dict[str, Any]) -> None:
 
 try:
     # --- What has to be given ---------------------------------------------------------------------------------
-    # The image turns it on: a container without settings is a mistake, and no development server.
+    # The image turns it on: a container without settings is a mistake, not a development server.
     if env.bool("PRODUCTION", False) and (_unset := [name for name in NEEDED if not env.str(name, "")]):
         raise EnvError(
             f"{', '.join(_unset)} must be set, or NAME_FILE to the path of a file that holds the value:"
@@ -119,8 +118,8 @@ try:
     _need_redis(REDIS_URL)
 
     # --- Secrets ----------------------------------------------------------------------------------------------
-    # Development is where nobody set SECRET_KEY: then the secrets live in a 0600 file of DATA_DIR. Beside a
-    # DATABASE_URL that file is only read (`make run` makes it), so that a production without secrets cannot start.
+    # Without SECRET_KEY this is development, and the secrets are in a 0600 file of DATA_DIR. With a DATABASE_URL that
+    # file is only read (`make run` makes it), so that a production without secrets cannot start.
     DEVELOPMENT = not env.str("SECRET_KEY", "")
     if DEVELOPMENT:
         if env.str("ENCRYPTION_KEYS", ""):
@@ -134,12 +133,12 @@ try:
         SECRET_KEY = _secrets["SECRET_KEY"]
         ENCRYPTION_KEYS = _secrets["ENCRYPTION_KEYS"].split(",")
     else:
-        # With a line break too, where the file has one: it is part of what has signed sessions and merchants' cursors.
+        # Not stripped: a line break in the file is part of the key that signed sessions and merchants' cursors.
         SECRET_KEY = FileAwareEnv().str("SECRET_KEY")
         _need_unguessable("SECRET_KEY", [SECRET_KEY])
         ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", validate=validate.Length(min=1))
-    # Keys of before, by which nothing is signed any more: what they have signed holds, with the line break too that
-    # was part of one while it stood in a file.
+    # Former keys. They sign nothing new, but what they signed stays valid, also with the line break that was part of a
+    # key from a file.
     _fallbacks = [key.strip() for key in env.list("SECRET_KEY_FALLBACKS", []) if key.strip()]
     _need_unguessable("SECRET_KEY_FALLBACKS", _fallbacks)
     SECRET_KEY_FALLBACKS = [each for key in _fallbacks for each in (key, f"{key}\n")]
@@ -151,10 +150,10 @@ try:
     DEBUG = env.bool("DEBUG", False)
     if DEBUG and not DEVELOPMENT:
         raise EnvError("DEBUG shows code and data to everyone who causes an error: it is for development alone.")
-    DEMO = env.bool("DEMO", False)  # whether the demo data is made at the start
+    DEMO = env.bool("DEMO", False)  # make the demo data at the start
     HTTPS = env.bool("HTTPS", not DEVELOPMENT)
     ALLOWED_HOSTS = [host.strip() for host in env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])]
-    # What Django would compare with no request's host, it would refuse all requests for.
+    # Other values would match no host, and Django would refuse all requests.
     _host = re.compile(r"\*|[a-z0-9.-]*[a-z0-9-]|\[[a-f0-9]*:[a-f0-9.:]+\]", re.ASCII | re.IGNORECASE)
     if not ALLOWED_HOSTS or not all(map(_host.fullmatch, ALLOWED_HOSTS)):
         raise EnvError(
@@ -166,14 +165,14 @@ try:
     CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env.list("CSRF_TRUSTED_ORIGINS", [])]
     if not all(re.fullmatch(r"https?://(\*\.)?[^/*\s]+", origin) for origin in CSRF_TRUSTED_ORIGINS):
         raise EnvError("CSRF_TRUSTED_ORIGINS must be origins, comma separated: https://shop.example, without a path.")
-    # How many reverse proxies stand in front and append to X-Forwarded-For; 0: the header is not believed.
+    # How many reverse proxies are in front and append to X-Forwarded-For; 0: the header is ignored.
     TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
     API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
-    # Pages a minute of somebody who is signed in. A call screen asks 15 times a minute by itself, in each tab.
+    # Pages per minute for a signed-in person. A call screen makes 15 requests a minute by itself, in each tab.
     PAGE_RATE_LIMIT = env.int("PAGE_RATE_LIMIT", 600, validate=validate.Range(min=60, max=1_000_000))
 
     # --- What is kept for how long, in days -------------------------------------------------------------------
-    # Ids are looked for by their time, which begins in 1970: 27 years lead nowhere near it.
+    # Rows are found by the time in their ids, which begins in 1970; 27 years stay well after that.
     MOST_RETENTION_DAYS = 10_000
     DELIVERY_RETENTION_DAYS = env.int(
         "DELIVERY_RETENTION_DAYS", 90, validate=validate.Range(min=1, max=MOST_RETENTION_DAYS)
@@ -186,7 +185,7 @@ try:
             " deliveries name customers."
         )
 
-    # --- Calling rules: between these a merchant may set their own --------------------------------------------
+    # --- Calling rules: the bounds of what merchants may set --------------------------------------------------
     CALLING_EARLIEST = env.time("CALLING_EARLIEST", time(8))
     CALLING_LATEST = env.time("CALLING_LATEST", time(21))
     if CALLING_EARLIEST >= CALLING_LATEST:
@@ -202,11 +201,11 @@ try:
             "WEBHOOK_ALLOW_PRIVATE lets merchants reach this network through webhooks: it is for development, not for"
             " what is served by HTTPS."
         )
-    # A receiver's name that takes longer to look up than an attempt may take is of no use; glibc would try for ten
-    # seconds and more. Set here because there are no threads yet: one that reads the environment, as libraries in C
-    # do, while another writes to it ends the process.
+    # A lookup that takes longer than an attempt may take is of no use; glibc would try for ten seconds and more. Set
+    # here because there are no threads yet: writing to the environment while another thread reads it, as C libraries
+    # do, can end the process.
     os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:2")
-    # Authorities that are trusted beside the system's when receivers are checked: a PEM file.
+    # A PEM file of authorities that are trusted for receivers besides the system's.
     WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", "") or None
     try:
         if WEBHOOK_CA_FILE:
@@ -220,15 +219,15 @@ try:
     if "EMAIL_BACKEND" not in _email:
         raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
     EMAIL_BACKEND = _email["EMAIL_BACKEND"]
-    # The host is asked of the address itself: for smtp:// the library makes one up.
+    # Read from the URL itself, since for smtp:// the library makes up a host.
     if EMAIL_BACKEND.endswith(".smtp.EmailBackend") and not urlsplit(env.str("EMAIL_URL")).hostname:
         raise EnvError("EMAIL_URL must name the mail server: submission://user:password@host:587.")
     EMAIL_HOST = _email["EMAIL_HOST"]
-    EMAIL_PORT = _email["EMAIL_PORT"] or 465  # of smtps://, where none is named
+    EMAIL_PORT = _email["EMAIL_PORT"] or 465  # for smtps:// without a port
     EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
     EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
     EMAIL_TIMEOUT = 10  # seconds that a silent mail server may hold a worker's thread
-    # At 465 TLS begins at once, elsewhere when both sides have said so (RFC 8314).
+    # At port 465 TLS begins at once, elsewhere by STARTTLS (RFC 8314).
     _is_encrypted = _email.get("EMAIL_USE_TLS", False)
     EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False) or (_is_encrypted and EMAIL_PORT == 465)
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
@@ -238,9 +237,9 @@ try:
 
     # --- Logs, metrics, and where errors and traces go --------------------------------------------------------
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
-    # Who may ask for /metrics from elsewhere, and the port that a worker serves its own at; 0: none.
+    # The token for /metrics from other hosts, and the port where a worker serves its metrics; 0: none.
     METRICS_TOKEN = env.str("METRICS_TOKEN", "")
-    if METRICS_TOKEN and not re.fullmatch(r"[ -~]{16,}", METRICS_TOKEN):  # no header holds others
+    if METRICS_TOKEN and not re.fullmatch(r"[ -~]{16,}", METRICS_TOKEN):  # what a header can hold
         raise EnvError("METRICS_TOKEN must have at least 16 characters, of ASCII alone.")
     METRICS_PORT = env.int("METRICS_PORT", 0, validate=validate.Range(min=0, max=65535))
     # Errors to Sentry, traces to OpenTelemetry; both need more packages.
@@ -257,7 +256,7 @@ try:
 
     # --- Database ---------------------------------------------------------------------------------------------
     _need_readable("DATABASE_URL", DATABASE_URL)
-    # Empty is not set, as above and for `make run`: then no variable is asked.
+    # An empty variable counts as not set, as above and for `make run`.
     DATABASES = {"default": env.dj_db_url("DATABASE_URL" if env.str("DATABASE_URL", "") else "", DATABASE_URL)}
     _need_postgresql(DATABASES["default"])
     # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
@@ -266,22 +265,22 @@ try:
     _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0, max=2_147_483))
 except (EnvError, ValueError, CannotStart) as error:
     _said = str(error)
-    if isinstance(error, EnvValidationError):  # its text may show them as a list of Python's
+    if isinstance(error, EnvValidationError):  # its text may show the messages as a Python list
         _said = _said.replace(str(error.error_messages), " ".join(error.error_messages))
     raise ImproperlyConfigured(_said) from None
 
-# A connection for each request would cost more than half the throughput; the health check mends a connection
-# that a restart of PostgreSQL broke. Locks are waited for 2 s at most (then 503, docs/errors.md).
+# A connection for each request would cost more than half the throughput; the health check replaces a connection
+# that a restart of PostgreSQL broke. Statements wait for locks for 2 s at most (then 503, docs/errors.md).
 DATABASES["default"] |= {
     "ENGINE": "codservice.postgresql",
-    "CONN_MAX_AGE": None,  # behind PgBouncer too: a connection that is idle there holds none to PostgreSQL
+    "CONN_MAX_AGE": None,  # also behind PgBouncer: an idle connection to it holds none to PostgreSQL
     "CONN_HEALTH_CHECKS": True,
     "DISABLE_SERVER_SIDE_CURSORS": _pgbouncer,
     "OPTIONS": {
         **DATABASES["default"].get("OPTIONS", {}),
         "connect_timeout": 2,
-        # A host or a link that vanishes says nothing, and TCP would wait for a quarter of an hour. A silence of 5 s is
-        # survived; after that and some more the connection is given up, whether it waits for an answer or to send.
+        # TCP would wait for a quarter of an hour for a host or a link that vanishes. A silence of 5 s is survived; a
+        # little later the connection is given up, whether it waits for an answer or to send.
         "keepalives_idle": 5,
         "keepalives_interval": 1,
         "keepalives_count": 5,
@@ -293,9 +292,8 @@ DATABASES["default"] |= {
             if _pgbouncer
             else {
                 "prepare_threshold": 1,
-                # The planner takes pages of figures for dearer than they are: it would compile for longer than they
-                # take, and put into files what fits into memory.
-                # What DATABASE_URL says itself comes last, and so holds.
+                # The planner overestimates pages of figures: it would compile for longer than they take, and use files
+                # for what fits into memory. Options of DATABASE_URL come last, and so take precedence.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
                 " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
                 f" {DATABASES['default'].get('OPTIONS', {}).get('options', '')}".rstrip(),
@@ -366,7 +364,7 @@ TEMPLATES = [
         },
     },
 ]
-SILENCED_SYSTEM_CHECKS = ["templates.W003"]  # `i18n` is Django's and ours in its place (`codservice.i18n_tags`)
+SILENCED_SYSTEM_CHECKS = ["templates.W003"]  # our `i18n` replaces Django's (`codservice.i18n_tags`)
 
 # --- People: who they are, and how long they stay signed in ---------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"
@@ -380,15 +378,15 @@ AUTH_PASSWORD_VALIDATORS = [
         "django.contrib.auth.password_validation.NumericPasswordValidator",
     )
 ]
-OTP_TOTP_ISSUER = "codservice"  # what an app for one-time codes calls us
+OTP_TOTP_ISSUER = "codservice"  # our name in apps for one-time codes
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 PASSWORD_RESET_TIMEOUT = 4 * 60 * 60
 SESSION_ENGINE = "codservice.accounts.sessions"
 SESSION_COOKIE_AGE = 12 * 60 * 60  # a long shift
-STAFF_IDLE_SECONDS = 30 * 60  # after which staff sign in again (OWASP ASVS 4, 3.3.2: 12 hours, or 30 minutes idle)
-# No other host of the domain, and nobody on the way without TLS, can set a cookie with this prefix for us.
+STAFF_IDLE_SECONDS = 30 * 60  # then staff must sign in again (OWASP ASVS 4, 3.3.2: 12 hours, or 30 minutes idle)
+# No other host of the domain, and nobody on a connection without TLS, can set a cookie with this prefix for us.
 COOKIE_PREFIX = "__Host-" if HTTPS else ""
 SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}sessionid"
 CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}csrftoken"
@@ -399,7 +397,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 
 # --- What browsers are told -----------------------------------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^metrics$", r"^api/v1"]  # asked by machines from inside; refused by the API's gate
+SECURE_REDIRECT_EXEMPT = [r"^metrics$", r"^api/v1"]  # read by machines from inside; refused by the API's gate
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
@@ -420,12 +418,12 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# --- Static files: served by the web processes themselves, compressed and for ever cacheable ------------------
+# --- Static files: served by the web processes themselves, compressed and cacheable for ever ------------------
 STATIC_URL = "/static/"
-# In development they are served from where they lie; production gathers them first (`manage.py collectstatic`).
+# In development they are served from where they are; production collects them first (`manage.py collectstatic`).
 STATIC_ROOT = None if DEVELOPMENT else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = DEVELOPMENT
-WHITENOISE_KEEP_ONLY_HASHED_FILES = True  # nothing names the others
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True  # nothing links to the others
 WHITENOISE_SKIP_COMPRESS_EXTENSIONS = ("gif", "jpg", "map", "png", "webp", "woff", "woff2")
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -464,42 +462,43 @@ CACHES = {
 # --- Celery: wake-ups by Redis, and the clock -----------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
 if CELERY_BROKER_URL.startswith("rediss:") and "ssl_cert_reqs=" not in CELERY_BROKER_URL:
-    # Left to itself Celery takes any certificate there; the other clients of Redis do not.
+    # By default Celery accepts any certificate there; the other Redis clients do not.
     CELERY_BROKER_URL += ("&" if "?" in CELERY_BROKER_URL else "?") + "ssl_cert_reqs=required"
-# However long Redis is away or answers with errors, workers and beat wait for it.
+# Workers and beat wait for Redis, however long it is away or answers with errors.
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_CHANNEL_ERROR_RETRY = True
-# A wake-up that Redis does not take at once is given up: beat looks again soon, and the request goes on.
-# A worker mostly waits on its connection; that it is dead, because a host or a link has vanished, is noticed within
-# two such intervals (in seconds).
+# A wake-up that Redis does not take at once is given up: beat sends another soon, and the request goes on.
+# A worker mostly waits on its connection. When that is dead, because a host or a link has vanished, the health check
+# notices within two intervals (in seconds).
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "max_retries": 0,  # of who sends; who waits for Redis asks by itself
+    "max_retries": 0,  # for senders; workers that wait for Redis retry by themselves
     "socket_timeout": 5,
     "socket_connect_timeout": REDIS_TIMEOUT,
     "health_check_interval": 5,
 }
 CELERY_TASK_PUBLISH_RETRY = False
-# It ends none of ours, as none is acknowledged late; left out, each lost connection is a warning of what Celery 6 will
-# do by itself.
+# It cancels none of our tasks, as none is acknowledged late. Without it, each lost connection logs a warning about the
+# default of Celery 6.
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_TASK_IGNORE_RESULT = True
-# Who can write to Redis can start any task with any arguments: in JSON nothing is run, and a task believes none of them
-# that matters.
+# Anyone who can write to Redis can start any task with any arguments. JSON executes nothing, and tasks trust no
+# argument that matters.
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_BEAT_SCHEDULER = "codservice.run.beat:Scheduler"
-# A message expires by the clocks of two hosts, beat's and the worker's: minutes, so that a skew of seconds is nothing.
+# Messages expire by the clocks of two hosts, beat's and the worker's: after minutes, so that seconds of skew are
+# harmless.
 CELERY_BEAT_SCHEDULE = {
-    # The net under the wake-ups, and a clock of the retries (at most 30 s late) beside the workers' own.
+    # The safety net for wake-ups, and a clock for retries (at most 30 s late) besides the workers' own.
     "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 600}},
     "drop-left-over": {"task": "webhooks.tasks.drop_left_over", "schedule": 30, "options": {"expires": 600}},
     "shorten-claims": {"task": "webhooks.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
     "shorten-claims-of-customers": {"task": "agents.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
     "recover": {"task": "webhooks.tasks.recover", "schedule": 10, "options": {"expires": 600}},
     "tell-of-failing": {"task": "webhooks.tasks.tell_of_failing", "schedule": 60, "options": {"expires": 600}},
-    # A sign of life, so an old one is none; a skew of this size `check_service` tells.
+    # A sign of life, useless when it is old; `check_service` reports a skew of this size.
     "note-beat": {"task": "codservice.operations.tasks.note_beat", "schedule": 10, "options": {"expires": 60}},
-    # Asked every minute, works for some seconds of a minute until a day's round is over.
+    # Runs every minute, for some seconds, until the day's round is over.
     "prune": {"task": "codservice.operations.tasks.prune", "schedule": 60, "options": {"expires": 600}},
     "count-pending-orders": {"task": "orders.tasks.count_pending_orders", "schedule": 60, "options": {"expires": 60}},
     "sum-up-days": {"task": "orders.tasks.sum_up_days", "schedule": 60, "options": {"expires": 60}},
@@ -511,7 +510,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 600},
     },
 }
-# What each worker does every so many seconds without being asked, while Redis or beat is away too.
+# Tasks that each worker runs by itself, also while Redis or beat is away, with the seconds between runs.
 WORKER_SCHEDULE = {
     "webhooks.tasks.deliver": 5,
     "codservice.operations.tasks.note_worker": 10,
@@ -562,9 +561,9 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["expected"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
-        # Beat sends a task every few seconds; that each was sent, received and done is for who debugs it.
+        # Beat sends a task every few seconds; that each was sent, received and done is for debugging only.
         "celery": {"level": LOG_LEVEL if LOG_LEVEL in ("DEBUG", "ERROR") else "WARNING"},
-        # The 4xx that clients cause are theirs to read in the answer, not ours in the log.
+        # Clients read their 4xx in the answer; they do not belong in our log.
         "django.request": {"level": "ERROR"},
     },
 }

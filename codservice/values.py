@@ -1,7 +1,7 @@
-"""What values may be, wherever they come from: plain functions, and the JSON Schema of each.
+"""Validation of values, wherever they come from: plain functions, and the JSON Schema of each.
 
-Each takes what was sent and gives it in the form in which we keep it, or raises ValueError with a sentence. Fields of
-DRF (`codservice.api.fields`) and of Django's forms (`codservice.form_fields`) are thin adapters over them.
+Each takes what was sent and returns it in the form in which we store it, or raises ValueError with a sentence. DRF
+fields (`codservice.api.fields`) and form fields (`codservice.form_fields`) are thin adapters over them.
 """
 
 import re
@@ -16,36 +16,36 @@ import ada_url
 MAX_AMOUNT = Decimal("99999999.99")  # DZD
 CENTIME = Decimal("0.01")
 
-# Control characters (newline and tab pass in free text) and halves of surrogate pairs.
+# Control characters (newline and tab are allowed in free text) and halves of surrogate pairs.
 _UNUSABLE = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _UNUSABLE_IN_FREE_TEXT = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
-# Spaces, the empty Braille cell, and what Unicode calls Default_Ignorable_Code_Point (joiners, marks of direction,
-# fillers of Hangul, selectors of variants): a name of these alone is no name.
+# Spaces, the empty Braille cell, and Unicode's Default_Ignorable_Code_Point (joiners, direction marks, Hangul fillers,
+# variation selectors): a name made only of these is no name.
 _INVISIBLE = (
     r"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
     r"\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
 )
-# Which regular expressions of JSON Schema read as two characters each, and is not described.
+# JSON Schema's regular expressions see two characters in each of these, so the schema leaves them out.
 _INVISIBLE_BEYOND_16_BITS = r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 _has_unusable = re.compile(f"[{_UNUSABLE}]").search
 _free_text_has_unusable = re.compile(f"[{_UNUSABLE_IN_FREE_TEXT}]").search
 _has_visible = re.compile(f"[^{_INVISIBLE}{_INVISIBLE_BEYOND_16_BITS}]").search
-_SHORTENED = 4  # times at most, by NFC: a Greek letter and its three marks
-# On one letter, several times what anybody writes for fun; to bring them into their order costs their square.
+_SHORTENED = 4  # the most by which NFC divides the length: a Greek letter and its three marks
+# Combining marks on one letter: several times what anybody writes for fun. Sorting them takes quadratic time.
 _MOST_MARKS = 100
 _may_be_marks = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1}}}").search
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
-MOST_DIGITS = 2**31 - 1  # of a number that nobody gave a bound
+MOST_DIGITS = 2**31 - 1  # the highest number where no other bound is given
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 
 
 def text(value: Any, *, max_length: int | None = None, free: bool = False, may_be_blank: bool = False) -> str:
-    """Unicode text, normalised to NFC and trimmed; no control characters. Newline and tab pass in `free` text."""
+    """Return text, normalised to NFC and trimmed. Control characters are refused, but for newline and tab if `free`."""
     if type(value) is not str:
         raise ValueError("Must be a string.")
     if max_length is not None and len(value) > _SHORTENED * max_length and len(value.strip()) > _SHORTENED * max_length:
-        raise ValueError(f"Must have at most {max_length} characters.")  # nor read to its end
+        raise ValueError(f"Must have at most {max_length} characters.")  # without reading all of it
     if free and "\r" in value:
         value = value.replace("\r\n", "\n")
     if (_free_text_has_unusable if free else _has_unusable)(value):
@@ -70,7 +70,7 @@ def _has_too_many_marks(value: str) -> bool:
 
 
 def link(value: Any, *, max_length: int) -> str:
-    """An https address as browsers read it, with what has to be encoded encoded; no user name, no password."""
+    """Return an https URL as browsers read it, with special characters encoded, without user name or password."""
     text_ = text(value, max_length=max_length)
     try:
         url = ada_url.URL(text_)
@@ -85,8 +85,8 @@ def link(value: Any, *, max_length: int) -> str:
     return url.href
 
 
-# Of links, what is usual; more is understood. Some clients refuse what it does not describe. A host has 251 characters
-# at most so, and a name in it 62, which a resolver takes.
+# Describes usual links; `link` accepts more, though some clients refuse what the pattern does not match. A host that
+# matches has at most 251 characters, and a label in it 62, which resolvers accept.
 _NAME = r"([A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}|[A-Za-z0-9]{1,9}(-[A-Za-z0-9]{1,9}){3,5})"
 _PORT = (
     r"(443|102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-5][0-9]{4}"
@@ -99,7 +99,7 @@ LINK_PATTERN = (
 
 
 def text_schema(*, max_length: int | None = None, free: bool = False, may_be_blank: bool = False) -> dict[str, Any]:
-    # JSON Schema's regular expressions know no `\x`, and its strings no halves of surrogate pairs.
+    # JSON Schema's regular expressions have no `\x`, and its strings no halves of surrogate pairs.
     unusable = (_UNUSABLE_IN_FREE_TEXT if free else _UNUSABLE).removesuffix(r"\ud800-\udfff")
     usable = f"[^{unusable}]*".replace(r"\x", r"\u00")
     visible = f"[^{_INVISIBLE}]".replace(r"\x", r"\u00")
@@ -112,7 +112,7 @@ def text_schema(*, max_length: int | None = None, free: bool = False, may_be_bla
 
 
 def integer(value: Any, least: int, most: int) -> int:
-    """A JSON integer and nothing else."""
+    """Return a JSON integer; anything else is refused."""
     if type(value) is not int:
         raise ValueError("Must be an integer, as a JSON number without a point.")
     if not least <= value <= most:
@@ -121,14 +121,14 @@ def integer(value: Any, least: int, most: int) -> int:
 
 
 def digits(value: str, least: int, most: int) -> int:
-    """An integer where only text can stand: in a query, in a file's cell. ASCII digits and nothing else."""
+    """Read an integer from text, as in a query or a file's cell: ASCII digits and nothing else."""
     if not _DIGITS.fullmatch(value) or not least <= int(value) <= most:
         raise ValueError(f"Must be an integer from {least} to {most}.")
     return int(value)
 
 
 def digits_or_none(value: str, *, most: int = MOST_DIGITS) -> int | None:
-    """As `digits`, of what an address or a form of ours has; None for what is no number from 0 to `most`."""
+    """Like `digits`, for our own URLs and forms; None for anything but a number from 0 to `most`."""
     try:
         return digits(value, 0, most)
     except ValueError:
@@ -136,18 +136,19 @@ def digits_or_none(value: str, *, most: int = MOST_DIGITS) -> int | None:
 
 
 class TooMuch(ValueError):
-    """A number, but none of what an amount may be."""
+    """A number that is not in the range of amounts."""
 
 
 def amount(value: Any) -> Decimal:
-    """An amount in DZD with exactly two places, from a JSON number or a string of ASCII digits and at most one point.
+    """Return an amount in DZD with exactly two decimal places.
 
-    No binary float is met on the way: `wire.load_json` gives numbers as Decimal.
+    Takes a JSON number or a string of ASCII digits with at most one point. No binary float is involved:
+    `wire.load_json` returns numbers as Decimal.
     """
     if type(value) is str and len(value) <= 20 and _AMOUNT.fullmatch(value):
         value = Decimal(value)
     elif type(value) is int:
-        # Compared before it is converted: an integer of thousands of digits is no work then.
+        # Compared before it is converted, so that an integer of thousands of digits costs nothing.
         value = Decimal(value) if 0 <= value <= MAX_AMOUNT else Decimal("Infinity")
     elif type(value) is not Decimal:
         raise ValueError("Must be a number, or a string of digits with at most one point.")
@@ -168,55 +169,56 @@ YES_OR_NO = "Must be true or false, yes or no, oui or non, 1 or 0."
 
 
 def yes_or_no(text: str) -> bool:
-    """What a cell of a file says in English, French or Arabic."""
+    """Read yes or no from a file's cell in English, French or Arabic."""
     try:
         return _YES_OR_NO[text.lower()]
     except KeyError:
         raise ValueError(YES_OR_NO) from None
 
 
-# The digits of Arabic and of Persian keyboards; the signs before a fraction and between thousands; the comma.
+# The digits of Arabic and Persian keyboards, the decimal and thousands separators, and the comma.
 _KEYBOARDS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬،", "01234567890123456789.\u202f,")
 _MARKS = re.compile("[\u200e\u200f]+")
 _AS_TEXT = re.compile("^'\\s*(?=[0-9])", re.ASCII)
 _SPACE = "[ \u00a0\u2009\u202f]"
 _CURRENCY = re.compile(r"^(?:da|dzd)\.?(?=[\s0-9])|(?:da|dzd|dinars?|د\.?\s?ج|دينار)\.?$", re.IGNORECASE)
 _GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASCII)
-# Thousands apart by another sign than the fraction's, or by the same twice: `2.500` alone may be either.
+# Thousands separated by a different sign than the fraction, or by the same sign twice; `2.500` alone is ambiguous.
 _POINTED = re.compile(
     r"[1-9][0-9]{0,2}(?:([.,])[0-9]{3}(?:\1[0-9]{3})*(?!\1)[.,][0-9]{1,2}|([.,])[0-9]{3}(?:\2[0-9]{3})+)", re.ASCII
 )
-# With no more zeros than a spreadsheet shows of a fraction: of `1.000` nobody knows which it is.
+# With at most as many zeros as a spreadsheet shows of a fraction; `1.000` is ambiguous.
 _WHOLE = re.compile(rf"([0-9]{{1,3}}(?:{_SPACE}[0-9]{{3}})+|[0-9]+)(?:[.,]0{{1,2}})?", re.ASCII)
 
-# How shops write how many there are of a product.
+# How shops write quantities.
 _COUNTED = re.compile(
     r"[x×*]\s*([0-9]+)|([0-9]+)\s*(?:[x×]|pcs?\.?|pi[eè]ces?|unit[eé]s?|articles?|قطعة|قطع|حبة|حبات)", re.IGNORECASE
 )
 
 
 def _plain(text: str) -> str:
-    """A number as people type it, in Arabic too, in ASCII's digits, without marks of direction and the apostrophe by
-    which a spreadsheet is told that it is text."""
+    """Convert a number as people type it, also in Arabic, to ASCII digits.
+
+    Removes direction marks and the apostrophe that makes spreadsheets treat it as text."""
     return _AS_TEXT.sub("", _MARKS.sub("", text.translate(_KEYBOARDS)).strip())
 
 
 def plain_integer(text: str) -> str:
-    """A whole number as spreadsheets show it, such as `1 200` or `5,00`, in digits alone; any other text as it is."""
+    """Convert a whole number as spreadsheets show it, such as `1 200` or `5,00`, to digits; other text is kept."""
     text = _plain(text)
     found = _WHOLE.fullmatch(text)
     return re.sub(_SPACE, "", found[1]) if found else text
 
 
 def plain_quantity(text: str) -> str:
-    """How many pieces there are, such as `x2`, `2 x` or `2 pcs`, in digits alone; any other text as it is."""
+    """Convert a quantity such as `x2`, `2 x` or `2 pcs` to digits; other text is kept."""
     text = plain_integer(text)
     found = _COUNTED.fullmatch(text)
     return found[1] or found[2] if found else text
 
 
 def plain_amount(text: str) -> str:
-    """An amount as people write it, such as `2 500,50 DA` or `2.500,50`, as `amount` takes it.
+    """Convert an amount as people write it, such as `2 500,50 DA` or `2.500,50`, to what `amount` accepts.
 
     Two numbers, such as `1500 2000`, stay two.
     """
@@ -228,8 +230,8 @@ def plain_amount(text: str) -> str:
     return text.replace(",", ".")
 
 
-# How an amount goes out, and what it may be when it comes in. Two decimal places of a number are said in words: whoever
-# divides floats finds that 19.99 is no multiple of 0.01, as the validators of most languages do.
+# Schemas of amounts in answers and in requests. The two decimal places are only described in words: validators in most
+# languages divide floats and find that 19.99 is not a multiple of 0.01.
 AMOUNT_SCHEMA = {"type": "number", "minimum": 0, "maximum": float(MAX_AMOUNT)}
 SENT_AMOUNT_SCHEMA = {
     "anyOf": [
@@ -240,19 +242,19 @@ SENT_AMOUNT_SCHEMA = {
 
 
 def uuid(value: Any) -> UUID:
-    """A UUID as text with dashes, in either case, and no other of the forms that Python reads."""
+    """Return a UUID from text with dashes, in either case. Other forms that Python reads are refused."""
     if type(value) is not str or not _UUID.fullmatch(value):
         raise ValueError("Must be a UUID.")
     return UUID(value)
 
 
 def uuid_or_none(value: Any) -> UUID | None:
-    """As `uuid`, of what a form or a file names; None for what is no UUID."""
+    """Like `uuid`, for forms and files; None for anything but a UUID."""
     try:
         return uuid(value)
     except ValueError:
         return None
 
 
-# `format` alone is a hint to many readers; the length is not.
+# Many validators treat `format` as a hint only, but not the length.
 UUID_SCHEMA = {"type": "string", "format": "uuid", "minLength": 36, "maxLength": 36}

@@ -1,4 +1,4 @@
-"""JSON on the wire: strict where it comes in, exact where it goes out."""
+"""JSON on the wire: strict for requests, exact in answers."""
 
 import json
 from codecs import BOM_UTF8
@@ -17,8 +17,8 @@ from msgspec import Meta
 from codservice.errors import Refused
 from codservice.values import AMOUNT_SCHEMA, UUID_SCHEMA
 
-# What the fields of a body that goes out are, beside plain str, int and bool. A body is one `msgspec.Struct`: its bytes
-# come from it, and so does its description (`codservice.api.schema`).
+# Types for fields of answers, besides plain str, int and bool. A body is a `msgspec.Struct`, which gives both its bytes
+# and its description (`codservice.api.schema`).
 Amount = Annotated[Decimal, Meta(description="DZD", extra_json_schema=AMOUNT_SCHEMA)]
 Id = Annotated[UUID, Meta(extra_json_schema=UUID_SCHEMA)]
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -27,13 +27,14 @@ MAX_BODY = 1024 * 1024  # bytes (docs/limits.md)
 MAX_DEPTH = 20
 _EMPTY_LIST = "It is an empty list, as PHP writes an empty array. Send {}, or nothing if no body is needed."
 _TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
-# Python refuses to convert more digits than this at once; such a number is no amount and no quantity anyway.
+# Python refuses to convert many more digits at once; no amount or quantity has so many anyway.
 MAX_INT_DIGITS = 4000
 
 
 def media_type(content_type: str) -> tuple[str, dict[str, str]]:
-    """What a `Content-Type` names, and its parameters; nothing where these cannot be read (RFC 2231 has them name an
-    encoding, and there may be none of that name)."""
+    """Return the media type and the parameters of a `Content-Type`, or nothing if they cannot be read.
+
+    By RFC 2231 they name an encoding, which may be unknown."""
     try:
         return parse_header_parameters(content_type)
     except ValueError:
@@ -61,25 +62,25 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def converter(struct: type[_Struct]) -> Callable[..., _Struct]:
-    """`msgspec.convert` to `struct`; to be made where the module is imported.
+    """Return `msgspec.convert` for `struct`. Call it when a module is imported.
 
-    msgspec finds out what a class's fields are when it first needs to know, and a second thread that converts to the
-    class meanwhile ends the process (SIGSEGV). Here it needs to know at once, before there are threads.
+    msgspec inspects a class's fields at the first use, and a second thread that converts to the class meanwhile crashes
+    the process (SIGSEGV). This inspects them at once, before there are threads.
     """
     msgspec.json.Decoder(struct)
     return partial(msgspec.convert, type=struct)
 
 
 def dump_json(data: Any) -> bytes:
-    """UTF-8 JSON; a Decimal becomes a number with exactly its digits, a datetime ISO 8601 with its offset."""
+    """Return UTF-8 JSON. A Decimal becomes a number with exactly its digits, a datetime ISO 8601 with its offset."""
     return _encoder.encode(data)
 
 
 class CacheSerializer:
-    """How Django's cache keeps values in Redis: as JSON, where Django's own way would run what it reads (pickle).
+    """Serialises the values of Django's cache in Redis as JSON, where Django's own pickle would run what it reads.
 
-    Whoever can write to Redis can so put in wrong values, and no code: readers look at what they get. What is no JSON
-    is None. Whole numbers are their digits, which Redis counts up.
+    So anyone who can write to Redis can put in wrong values, which readers check, but no code. Anything but JSON reads
+    as None. Whole numbers are stored as their digits, which Redis can increment.
     """
 
     def dumps(self, value: Any) -> bytes:
@@ -93,12 +94,12 @@ class CacheSerializer:
 
 
 def load_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`: numbers with a point or exponent as Decimal, never as a binary float.
+    """Read the JSON object in `body`. Numbers with a point or exponent become Decimal, never a binary float.
 
-    Raises MalformedJSON for anything else than one JSON object in UTF-8, for NaN and Infinity, for a key that is
-    repeated in one object (which of the two was meant?) and for nesting deeper than MAX_DEPTH.
+    Raises MalformedJSON for anything but one JSON object in UTF-8, for NaN and Infinity, for a key that is repeated in
+    an object (which of the two was meant?) and for nesting deeper than MAX_DEPTH.
     """
-    if body.startswith(BOM_UTF8):  # which an editor does not show
+    if body.startswith(BOM_UTF8):  # editors do not show it
         raise MalformedJSON("It begins with a byte order mark (EF BB BF). Send it without one.")
     try:
         data = _decoder.decode(body.decode("utf-8"))
@@ -126,7 +127,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _number(text: str) -> Decimal:
     try:
         return Decimal(text)
-    except InvalidOperation:  # an exponent beyond what Decimal can hold: no amount; the fields refuse it
+    except InvalidOperation:  # the exponent is too large for Decimal; the fields refuse such an amount
         return Decimal("Infinity")
 
 

@@ -9,10 +9,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 
 class Request(WSGIRequest):
-    """Django's, except that the query is UTF-8 whatever charset `Content-Type` names for the body.
+    """Django's request, except that the query is UTF-8 whatever charset `Content-Type` names for the body.
 
-    Django would decode the query with that charset before any of our code runs: `idna` or `zlib` crash it there, as
-    parameters that cannot be read do.
+    Django would decode the query with that charset before any of our code runs, and crash for `idna`, `zlib` or
+    parameters that cannot be read.
     """
 
     def _set_content_type_params(self, meta: dict) -> None:

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 30.0
 
 
 def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> int:
-    """Run until stopped; the exit status. What cannot start is said in one sentence."""
+    """Run until stopped and return the exit status. If it cannot start, print one sentence that says why."""
     if "--stop-with-parent" in sys.argv[1:]:
         die_with_parent(signal.SIGTERM, os.getppid())
     try:
@@ -37,7 +37,7 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
                 listed = list_processes(layout, web)
                 return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout)).run()
             finally:
-                # Nothing but sockets that nobody listens on any more, and copies of programs.
+                # It only has sockets without a listener, and copies of programs.
                 shutil.rmtree(layout.runtime, ignore_errors=True)
     except SaidWhy:
         return 1
@@ -47,7 +47,7 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
 
 
 def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
-    """A function that says where everything is as soon as /readyz answers 200, and then returns true."""
+    """Return a function that, once /readyz answers 200, prints where everything is and returns true."""
     had_data = layout.cluster.exists()
     started = time.monotonic()
     patience = PATIENCE_SECONDS
@@ -56,7 +56,7 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
         nonlocal patience
         status, body = web.get("/readyz")
         if status == 200:
-            # So that a DATA_DIR that is written wrong is seen before anybody misses what is in the right one.
+            # “(new)” shows a misspelt DATA_DIR before anybody misses the data of the right one.
             is_new = layout.cluster.exists() and not had_data
             with suppress(OSError):
                 print(

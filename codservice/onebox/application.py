@@ -1,8 +1,8 @@
 """Our own part of the service: `python -m codservice.onebox.application`.
 
-Loads Django once, while database and broker start, and runs migrations, web, worker and beat in forks of itself. Four
-processes that load it each for themselves take nearly twice the memory and twice as long to start. Each can also be run
-alone, as on a production machine: `python -m codservice.run.web`, `...worker`, `...beat`.
+It loads Django once, while database and broker start, and runs migrations, web, worker and beat in forks of itself.
+Four processes that each load Django take nearly twice the memory and twice as long to start. Each can also be run
+alone, as in production: `python -m codservice.run.web`, `...worker`, `...beat`.
 """
 
 import gc
@@ -31,7 +31,7 @@ def processes(web: Web) -> list[Process]:
 
 
 def gather_static_files() -> None:
-    """In production, before web processes look for them; in development files are served from where they lie."""
+    """Collect static files in production, before web processes need them; development serves them where they are."""
     import django
     from django.conf import settings
     from django.core.management import call_command

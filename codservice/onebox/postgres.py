@@ -22,11 +22,11 @@ OLD_CLUSTER_BYTES = 64 << 20
 ORPHAN_SECONDS = 60.0
 START_SECONDS = 600.0  # recovery after a crash may take its time
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
-# Numbers of users that no distribution gives out and systemd leaves alone (systemd.io/UIDS-GIDS).
+# User ids that no distribution assigns and systemd does not use (systemd.io/UIDS-GIDS).
 FREE_IDS = range(60706, 61184)
 
-# A small machine: little shared memory, no parallel query (it also needs /dev/shm, 64 MB in a container), no
-# replication. What makes a commit durable (fsync, synchronous_commit, full_page_writes) is left as it is: on.
+# For a small machine: little shared memory, no parallel query (it also needs /dev/shm, 64 MB in a container), no
+# replication. What makes commits durable (fsync, synchronous_commit, full_page_writes) stays on.
 SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -53,10 +53,10 @@ SETTINGS = {
 
 
 def server_user(layout: Layout) -> ServerUser:
-    """Who the servers run as: us. For root, whom PostgreSQL refuses, the cluster's owner, else a user of their own.
+    """Return the user that the servers run as: normally our own.
 
-    That one is a number that the system has no name for: whatever else runs on the machine runs as somebody else, and
-    finds the sockets' folders closed.
+    For root, which PostgreSQL refuses, it is the cluster's owner, or else a user id that the system has no name for.
+    Everything else on the machine runs as other users, for which the sockets' folders are closed.
     """
     if os.geteuid() != 0:
         return ServerUser(os.geteuid(), os.getegid())
@@ -73,9 +73,9 @@ def _nobody() -> ServerUser:
 
 
 def postgres(layout: Layout, *, sessions: int = 60) -> Process:
-    """The database as a process to supervise, for so many sessions at once.
+    """Return the database as a process to supervise, for up to `sessions` at once.
 
-    Raises `CannotStart` when the machine or the data do not allow it. The caller holds the data folder's lock, so any
+    Raises `CannotStart` if the machine or the data do not allow it. The caller holds the data folder's lock, so any
     server that still runs on it is an orphan.
     """
     user = server_user(layout)
@@ -93,7 +93,7 @@ def postgres(layout: Layout, *, sessions: int = 60) -> Process:
         _stop_orphan(layout.cluster)
         if layout.cluster.stat().st_uid != user.uid:
             _give(layout.cluster, user)
-        layout.cluster.chmod(0o700)  # PostgreSQL does not start in one that others may look into, as a copy may be
+        layout.cluster.chmod(0o700)  # PostgreSQL refuses a folder that others can enter, as they may a copy
 
     return Process(
         name="database",
@@ -101,7 +101,7 @@ def postgres(layout: Layout, *, sessions: int = 60) -> Process:
         before_start=before_start,
         is_ready=lambda: _status(layout.cluster) == "ready",
         start_seconds=None,  # recovery after a crash takes as long as it takes
-        # Fast shutdown; if that hangs an immediate one, after which the next start recovers from the log.
+        # A fast shutdown; if that hangs, an immediate one, after which the next start recovers from the log.
         stop=((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0)),
         orphan_signal=signal.SIGINT,
         options={"cwd": layout.cluster, **user.options()},
@@ -112,10 +112,10 @@ def postgres(layout: Layout, *, sessions: int = 60) -> Process:
 
 @contextmanager
 def database_of(layout: Layout) -> Iterator[None]:
-    """For a command that needs nothing but the data: while the block runs, the database answers.
+    """Provide the database while the block runs, for commands that need nothing but the data.
 
-    It is that of a running service, else one that is started for the block. Makes the data folder and an empty cluster
-    where there are none. Raises CannotStart.
+    It is that of a running service, or one that is started for the block. Makes the data folder and an empty cluster
+    if there are none. Raises CannotStart.
     """
     if (lock := hold(layout)) is None:
         yield
@@ -134,16 +134,16 @@ def database_of(layout: Layout) -> Iterator[None]:
 
 
 def _reachable(cluster: Path, user: ServerUser) -> str:
-    """A path by which `user` reaches the cluster when started inside it.
+    """Return a path by which `user` reaches the cluster when started inside it.
 
-    Root's data folder is usually closed to others, and opening root's folders to them is no choice. On Linux a
-    process reaches the folder it was started in by this link whatever is above it.
+    Root's data folder is usually closed to others, and opening root's folders is not an option. On Linux a process
+    reaches the folder in which it was started by this link, whatever the permissions above it.
     """
     return str(cluster) if user.is_us or sys.platform != "linux" else "/proc/self/cwd"
 
 
 def make_runtime(layout: Layout, user: ServerUser, socket: Path) -> None:
-    """The folders above a server's socket, of which it owns the last."""
+    """Make the folders above a server's socket; its user owns the last one."""
     own_folder(layout.runtime, mode=0o700 if user.is_us else 0o711)
     own_folder(socket.parent, owner=user.uid)
 
@@ -174,8 +174,8 @@ def _check_space(layout: Layout) -> None:
 
 
 def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) -> None:
-    """Make the cluster under another name and rename it when it is complete: a crash half-way leaves none."""
-    # Who makes a cluster needs a name, who serves it does not.
+    """Make the cluster under another name and rename it when complete, so that a crash half-way leaves none."""
+    # initdb needs a user with a name, the server does not.
     maker = user if user.is_us or _has_name(user.uid) else _nobody()
     draft, copy = layout.data / "postgres.new", layout.data / "postgres.copy"
     for left in (draft, copy):
@@ -194,13 +194,13 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
             **maker.options(),  # type: ignore[call-overload]
         )
 
-    # The socket's folder guards the door, see own_folder: its owner and root may enter, who can read all files anyway.
+    # The socket's folder (see own_folder) admits only its owner and root, who can read all files anyway.
     common = ["-D", place, "-U", "codservice", "-E", "UTF8", "--auth-local=trust", "--auth-host=reject"]
     common.append("--no-instructions")
     if programs.major >= 17:
         made = run("initdb", *common, "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
     else:
-        # Sorted by code point everywhere, upper and lower case by Unicode where the system has that locale.
+        # Sorts by code point everywhere; upper and lower case follow Unicode if the system has that locale.
         made = run("initdb", *common, "--locale=C", "--lc-ctype=C.UTF-8")
         if made.returncode != 0:
             shutil.rmtree(draft)
@@ -212,7 +212,7 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
         reason = why(made.stderr) or "no reason given"
         raise CannotStart(f"PostgreSQL could not make its cluster in {layout.data}: {reason}")
     if maker != user:
-        # A copy, so that no other process of the maker holds a file of it open.
+        # A copy, so that no other process of that user has a file of it open.
         shutil.copytree(draft, copy, symlinks=True)
         _give(copy, user)
         os.sync()
@@ -229,9 +229,9 @@ def _has_name(uid: int) -> bool:
 
 
 def _give(folder: Path, user: ServerUser) -> None:
-    """Make `user` the owner of the folder and of all that is in it.
+    """Make `user` the owner of the folder and everything in it.
 
-    The folder itself comes last: by its owner the next start sees whether this one was killed on the way.
+    The folder itself comes last, so that the next start can tell by its owner whether this was interrupted.
     """
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -247,22 +247,22 @@ def _pid_file(cluster: Path) -> list[str]:
 
 
 def _status(cluster: Path) -> str:
-    """What the postmaster says of itself: `starting`, `ready`, `stopping`, or nothing."""
+    """Return the postmaster's own status: `starting`, `ready`, `stopping`, or nothing."""
     lines = _pid_file(cluster)
     return lines[7].strip() if len(lines) > 7 else ""
 
 
 def _stop_orphan(cluster: Path) -> None:
-    """Stop a server that outlived its supervisor, and forget a pid file that names some other process.
+    """Stop a server that outlived its supervisor, and delete a pid file that names some other process.
 
-    Never by SIGKILL: a clean stop writes everything; the immediate one is recovered from at the next start.
+    Never by SIGKILL: a clean stop writes everything, and the next start recovers from an immediate one.
     """
     lines = _pid_file(cluster)
     if not lines or not lines[0].lstrip("-").isdigit():
         return
     pid = abs(int(lines[0]))
     if not _is_postmaster(pid, cluster):
-        # After a reboot, or in a new container, the number may belong to anybody; PostgreSQL would refuse.
+        # After a reboot or in a new container, any process may have the number, and PostgreSQL would refuse to start.
         (cluster / "postmaster.pid").unlink(missing_ok=True)
         return
     for signum in (signal.SIGINT, signal.SIGQUIT):

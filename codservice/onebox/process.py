@@ -1,4 +1,4 @@
-"""One child process: what it is, how it is started and how it is stopped."""
+"""A child process: its definition, how it is started and how it is stopped."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ from typing import Any, Protocol
 from codservice.run.kernel import STOPS, die_with_parent, name_process, stops_held_back
 
 LOG_BYTES = 8 << 20
-BEGUN = "codservice starts this process"  # a line of its log
+BEGUN = "codservice starts this process"  # a line in its log
 
 
 @dataclass(frozen=True)
 class Process:
-    """What is to run. Plain data, so that a test can supervise processes of its own."""
+    """What to run. Plain data, so that a test can supervise processes of its own."""
 
     name: str
     command: Sequence[str] = ()
@@ -52,7 +52,7 @@ class Process:
 
 
 class Child(Protocol):
-    """What the supervisor needs of a running child; `subprocess.Popen` has it."""
+    """What the supervisor needs of a running child. `subprocess.Popen` provides it."""
 
     pid: int
     returncode: Any
@@ -64,7 +64,7 @@ class Child(Protocol):
 
 
 def spawn(process: Process) -> Child:
-    """Start it where Ctrl-C does not reach it, and bound to our life."""
+    """Start it in its own session, which Ctrl-C does not reach. It gets a signal when we die (Linux)."""
     if process.before_start:
         process.before_start()
     bind = _bind(process.orphan_signal, os.getpid())
@@ -87,7 +87,7 @@ def _begin(process: Process, bind: Callable[[], None]) -> Child:
             stderr=output,
             env={**os.environ, **process.environment},
             start_new_session=True,
-            # Runs after the change of user, which would clear the setting again.
+            # Runs after the change of user, which would clear the death signal.
             preexec_fn=bind,
             **process.options,
         )
@@ -97,7 +97,7 @@ def _begin(process: Process, bind: Callable[[], None]) -> Child:
 
 
 def becomes_ready(process: Process, child: Child, *, seconds: float) -> bool:
-    """Wait for it where no supervisor does; False when it has ended or takes longer."""
+    """Wait until it is ready, without a supervisor. Returns False if it has ended or takes longer than `seconds`."""
     deadline = time.monotonic() + seconds
     while process.is_ready and not process.is_ready():
         if child.poll() is not None or time.monotonic() > deadline:
@@ -107,25 +107,25 @@ def becomes_ready(process: Process, child: Child, *, seconds: float) -> bool:
 
 
 def begin_log_anew(log: Path) -> None:
-    """Empty a log that has grown, beside the process that writes to its end; `.1` gets it if there is room."""
+    """Empty a log that has grown, while its process appends to it. `.1` gets a copy if there is room."""
     with contextlib.suppress(OSError):  # no process has written to it yet
         if log.stat().st_size > LOG_BYTES:
             kept = log.with_name(log.name + ".1")
             try:
                 shutil.copyfile(log, kept)
-            finally:  # on a full disk too, which it may have filled itself
+            finally:  # also on a full disk, which the log may have filled
                 os.truncate(log, 0)
 
 
 def why(said: str) -> str:
-    """The line of a server's output that says why it ended; the lines after that only say how it ended."""
+    """Return the line of a server's output that says why it ended; later lines only say how."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     faults = [line for line in lines if any(word in line for word in ("FATAL:", "ERROR:", "error:"))]
     return (faults or lines or [""])[-1]
 
 
 def log_hint(process: Process) -> str:
-    """A sentence with the line of its log that says why this start ended, where it has one; begins with a space."""
+    """Return a sentence with the log line that says why this start ended, after a space; empty if there is none."""
     if process.log is None or not process.log.exists():
         return ""
     with process.log.open("rb") as file:
@@ -135,7 +135,7 @@ def log_hint(process: Process) -> str:
 
 
 class _Fork:
-    """A forked child that runs a function and ends with its status."""
+    """A forked child that runs a function and exits with its status."""
 
     stdin = None
 
@@ -147,7 +147,7 @@ class _Fork:
             status = 1
             try:
                 status = _run(name, target, bind)
-            finally:  # whatever happened: what comes after this is the parent's
+            finally:  # whatever happened, the code after this is for the parent only
                 os._exit(status)
 
     def poll(self) -> int | None:
@@ -171,7 +171,7 @@ class _Fork:
 
 
 def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) -> int:
-    """The whole life of a forked child; its exit status."""
+    """Run a forked child to its end and return its exit status."""
     try:
         os.setsid()
         bind()
@@ -194,7 +194,7 @@ def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) 
 
 
 def _flush() -> None:
-    """A disk that is full, or a pipe that nobody reads any more, is no reason to end."""
+    """Flush stdout and stderr; a full disk or a closed pipe does not matter."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()
@@ -211,6 +211,6 @@ def _bind(signum: int, parent: int) -> Callable[[], None]:
 
 
 def signal_group(leader: int, signum: int) -> None:
-    """Signal the whole process group of `leader`, the leader dead or alive."""
+    """Signal the whole process group of `leader`, whether the leader is dead or alive."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signum)

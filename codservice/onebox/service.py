@@ -1,4 +1,4 @@
-"""What the service consists of, as a plain list of processes."""
+"""The processes of the service, as a plain list."""
 
 import os
 import shutil
@@ -19,18 +19,18 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 STOP_ORDER = ("application", "broker", "database")
 
 WEB_STOP = ((signal.SIGTERM, STOP_SECONDS + 5.0),)
-# No cold stop, which Celery has none of for threads: what a task leaves undone is still a row that is due.
+# There is no cold stop, as Celery has none for threads: what a task leaves undone is still a row that is due.
 WORKER_STOP = ((signal.SIGTERM, 15.0),)
 BEAT_STOP = ((signal.SIGTERM, 5.0),)
-# One after the other, and a little more.
+# The three one after the other, and a little more.
 APPLICATION_STOP = ((signal.SIGTERM, sum(seconds for _, seconds in (*WEB_STOP, *WORKER_STOP, *BEAT_STOP)) + 5.0),)
 
-# Of the database, beside one for each thread of web: the worker's, and those of commands.
+# Database sessions for workers and commands, besides one for each web thread.
 OTHER_SESSIONS = 56
 
 
 def processes(layout: Layout, web: Web, environ: Mapping[str, str] = os.environ) -> list[Process]:
-    """All of them, in start order. Database and broker only when nothing else was named for them."""
+    """Return all processes in start order; database and broker only if the environment does not name others."""
     listed = []
     if not is_set("DATABASE_URL", environ):
         listed.append(postgres(layout, sessions=web.workers * web.threads + OTHER_SESSIONS))
@@ -40,12 +40,12 @@ def processes(layout: Layout, web: Web, environ: Mapping[str, str] = os.environ)
 
 
 def application(layout: Layout, web: Web) -> Process:
-    """The parts that are ours, below one process that loads them. It gets our environment unchanged and some more."""
+    """Return the process that loads and runs our own parts, with our environment and some additions."""
     folder = layout.data / "counters"
     return Process(
         "application",
         [sys.executable, "-m", "codservice.onebox.application"],
-        # Whoever counted there died with the one before.
+        # The processes that counted there died with the previous one.
         before_start=partial(shutil.rmtree, folder, ignore_errors=True),
         is_ready=web.answers,
         is_early=True,
@@ -55,9 +55,9 @@ def application(layout: Layout, web: Web) -> Process:
         environment={
             "DATA_DIR": str(layout.data),
             counters.VARIABLE: str(folder),
-            # Few threads need no memory arena of their own for each core.
+            # With few threads, there is no need for memory arenas per core.
             "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
-            # `manage.py check` and the tests run the checks, a worker need not.
+            # `manage.py check` and the tests run the checks; a worker need not.
             "CELERY_SKIP_CHECKS": os.environ.get("CELERY_SKIP_CHECKS", "true"),
         },
     )

@@ -18,22 +18,22 @@ from codservice.run.kernel import adopt_orphans
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 5.0
-# Failed starts in a row (about half a minute with their pauses) after which what has never worked will not.
+# Failed starts in a row (about half a minute with their pauses) after which a process that never worked is given up.
 FAILED_STARTS = 10
-# Ready and alive for so long, a start has succeeded; dying later is an accident and is counted from one.
+# A start has succeeded when the process was ready and alive for this long; if it dies later, counting begins anew.
 STABLE_SECONDS = 1.0
-# A process without a readiness test has to live longer to be believed.
+# The same for a process without a readiness test.
 UNTESTED_STABLE_SECONDS = 5.0
 POLL_SECONDS = 0.05
-LOOK_SECONDS = 60.0  # at logs that grow
+LOOK_SECONDS = 60.0  # between looks at logs that grow
 
 
-# The status of a process that has said in a sentence why it cannot run: trying again helps nobody.
+# The exit status of a process that has said in a sentence why it cannot run: trying again does not help.
 SAID_WHY = os.EX_CONFIG
 
 
 def say(sentence: str) -> None:
-    """One sentence for the person at the terminal; whether anybody can hear it or not, the service goes on."""
+    """Print a sentence for the person at the terminal. If that fails, the service goes on."""
     with suppress(OSError):
         print(f"codservice: {sentence}", file=sys.stderr, flush=True)
 
@@ -67,12 +67,12 @@ class _Slot:
 class Supervisor:
     """Runs `processes` until SIGTERM, SIGINT or SIGHUP, or until one of them cannot be started at all.
 
-    What has worked once, or dies when all were up, is tried for ever: a full disk is freed, another server comes back.
+    A process that has worked once, or dies after all were up, is restarted for ever: full disks are freed, and other
+    servers come back.
 
-    List order is start order, and the order of restarts: what died waits until everything before it is ready. What is
-    early is started at once, and told when it is its turn.
-    `stop_order` names the order of stopping; names that are not running are skipped. `is_up` is asked, once all
-    are ready, until it answers true.
+    Processes are started and restarted in list order: one that died waits until everything before it is ready. Early
+    ones are started at once, and told when it is their turn. `stop_order` is the order of stopping; names that are not
+    running are skipped. Once all are ready, `is_up` is called until it returns true.
 
     Single-threaded on purpose: the kernel ties a child's life to the thread that made it.
     """
@@ -92,7 +92,7 @@ class Supervisor:
         self._wake, self._waker = socket.socketpair()
 
     def run(self) -> int:
-        """Block until the end; 0 after a stop that was asked for. `CannotStart` says why it ended otherwise."""
+        """Block until the end. Returns 0 after a requested stop, and raises `CannotStart` with the reason otherwise."""
         self._listen()
         adopt_orphans()
         try:
@@ -119,8 +119,8 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def _on_stop(self, signum: int, frame: FrameType | None) -> None:
-        # Only Ctrl-C means more when it comes again: the others may come twice of one stop, from a shell and the kernel
-        # when a terminal is closed, from `make` and who told both of us.
+        # Only a second Ctrl-C means more. Other signals may come twice for one stop: from a shell and the kernel when a
+        # terminal is closed, or from `make` and from whoever signalled both of us.
         if signum == signal.SIGINT or not self._stop_signals:
             self._stop_signals += 1
 
@@ -140,14 +140,14 @@ class Supervisor:
                 pass
 
     def _pause(self) -> float:
-        """How long to sleep, unless a signal comes: until the next thing is due."""
+        """Return how long to sleep until the next thing is due, unless a signal comes."""
         for child in self._children:
             if not child.is_ready:
                 return POLL_SECONDS if child.popen else max(0.0, child.restart_at - time.monotonic())
         return LOOK_SECONDS if self._announced else POLL_SECONDS
 
     def _start_due(self) -> None:
-        """Go down the list as far as everything is ready, starting what is not running."""
+        """Go down the list as far as everything is ready, and start what is not running."""
         for child in self._children:
             if child.popen is None and not child.is_done:
                 if time.monotonic() < child.restart_at:
@@ -195,7 +195,7 @@ class Supervisor:
 
     def _ended(self, child: _Slot, popen: Child) -> None:
         name, how = child.process.name, _how(popen.returncode)
-        # What it left running (a web server's workers) would hold its port.
+        # Processes that it left running, such as a web server's, would hold its port.
         signal_group(popen.pid, signal.SIGKILL)
         child.popen = None
         if child.is_stable(time.monotonic()):
@@ -210,7 +210,7 @@ class Supervisor:
         self._failed(child, how)
 
     def _is_kept(self, child: _Slot) -> bool:
-        """Whether it is tried again however often it fails."""
+        """Whether it is restarted however often it fails."""
         return child.has_worked or self._announced
 
     def _failed(self, child: _Slot, how: str) -> None:
@@ -233,14 +233,14 @@ class Supervisor:
                 child.popen = None
 
     def _stop(self, process: Process, popen: Child) -> None:
-        """Each of its signals in turn, to the process alone; then SIGKILL to all that it has left."""
+        """Send each of its signals in turn to the process alone, then SIGKILL to all that it left."""
         before = self._stop_signals
         for signum, seconds in process.stop:
             if popen.poll() is not None:
                 break
             popen.send_signal(signum)
             deadline = time.monotonic() + seconds
-            # A second Ctrl-C means: no more waiting.
+            # After a second Ctrl-C, wait no longer.
             while popen.poll() is None and time.monotonic() < deadline and self._stop_signals <= max(before, 1):
                 self._wait(POLL_SECONDS)
         if popen.poll() is None:
@@ -250,7 +250,7 @@ class Supervisor:
 
 
 def _reap_strangers(own: set[int]) -> None:
-    """Collect dead orphans that became ours. Our own children are left to `Popen`, which needs their status."""
+    """Collect dead orphans that we adopted. Our own children are left to `Popen`, which needs their status."""
     if not hasattr(os, "waitid"):
         return
     while True:

@@ -1,4 +1,4 @@
-"""The embedded Valkey: the broker's wake-ups and the rate limit's counters."""
+"""The embedded Valkey: the broker for wake-ups, and the counters of rate limits."""
 
 import socket
 import time
@@ -13,11 +13,11 @@ ORPHAN_SECONDS = 10.0
 
 
 def valkey(layout: Layout, *, databases: int = 16) -> Process:
-    """The broker as a process to supervise. Raises `CannotStart` when no server runs on this machine.
+    """Return the broker as a process to supervise. Raises `CannotStart` if no server program runs on this machine.
 
-    It writes nothing to disk: deliveries and orders are rows in PostgreSQL, a lost wake-up is made good by the
-    sweep, and a lost counter starts a new minute. Under memory pressure it drops counters and cached values
-    (which expire anyway), never messages.
+    It writes nothing to disk: deliveries and orders are rows in PostgreSQL, workers look at the queue also without a
+    wake-up, and a lost counter starts a new minute. When memory is short it drops counters and cached values (which
+    expire anyway), never messages.
     """
     user = server_user(layout)
 
@@ -51,7 +51,7 @@ def valkey(layout: Layout, *, databases: int = 16) -> Process:
 
 
 def _ask(layout: Layout, command: bytes) -> bytes:
-    """Send one command; the first bytes of the answer, or nothing when there is no server."""
+    """Send one command and return the first bytes of the answer, or nothing if there is no server."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(1.0)
@@ -63,7 +63,7 @@ def _ask(layout: Layout, command: bytes) -> bytes:
 
 
 def _stop_orphan(layout: Layout) -> None:
-    """Stop a server that outlived its supervisor; the caller holds the data folder's lock."""
+    """Stop a server that outlived its supervisor. The caller holds the data folder's lock."""
     deadline = time.monotonic() + ORPHAN_SECONDS
     while _ask(layout, b"PING"):
         _ask(layout, b"SHUTDOWN NOSAVE")

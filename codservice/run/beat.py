@@ -1,6 +1,6 @@
 """Beat: `python -m codservice.run.beat`. It sends tasks by name at the times in `CELERY_BEAT_SCHEDULE`.
 
-For that it needs the settings, neither Django's apps nor Celery's command line (whose interactive shell weighs ten
+It needs only the settings, without Django's apps and Celery's command line (whose interactive shell takes ten
 megabytes). `celery -A codservice beat` does the same in twice the memory.
 """
 
@@ -24,14 +24,14 @@ from codservice.run.kernel import return_memory_soon
 
 logger = logging.getLogger(__name__)
 
-QUIET_SECONDS = 60.0  # between two lines that say that Redis takes nothing
+QUIET_SECONDS = 60.0  # between two log lines that Redis accepts nothing
 
 
 class Scheduler(beat.Scheduler):
-    """Sends all of it at its start and then every so many seconds, by a clock that nobody sets.
+    """Sends every task at the start and then at its interval, by a monotonic clock.
 
-    What was sent last is remembered nowhere: a task that is asked for once more does no harm, and a file could be
-    damaged. Named by `CELERY_BEAT_SCHEDULER`.
+    It does not store what it sent last: sending a task once more does no harm, and a file could be damaged. The setting
+    `CELERY_BEAT_SCHEDULER` names this class.
     """
 
     def setup_schedule(self) -> None:
@@ -46,7 +46,7 @@ class Scheduler(beat.Scheduler):
 
     @cached_property
     def producer(self) -> Any:
-        """Connects when it sends. Celery's own would wait for Redis here, and nothing would come round."""
+        """A producer that connects when it sends. Celery's own would wait for Redis here and block the loop."""
         return self.Producer(self.connection, auto_declare=False)
 
     def apply_entry(self, entry: beat.ScheduleEntry, producer: Any = None) -> None:
@@ -59,13 +59,13 @@ class Scheduler(beat.Scheduler):
 
 
 def _now() -> datetime:
-    """Only differences of it mean anything."""
+    """Return a time of which only differences are meaningful."""
     return datetime.fromtimestamp(time.monotonic(), UTC)
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
-    # Never the current application of a process that also has the real one.
+    # Not the current application, since the process may also have the real one.
     app = Celery("codservice", fixups=[], set_as_current=False)
     app.config_from_object("django.conf:settings", namespace="CELERY")
     setup_logging.connect(logs.configure)

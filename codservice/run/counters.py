@@ -1,4 +1,4 @@
-"""Where the processes of one host count what /metrics tells: prometheus-client's folder of files that they all map."""
+"""The folder of files in which the processes of a host count for /metrics (prometheus-client's multiprocess mode)."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 @contextmanager
 def folder() -> Iterator[None]:
-    """A folder of our own while we run, unless the environment names one that others share."""
+    """Provide a folder of our own while the block runs, unless the environment names a shared one."""
     if os.environ.get(VARIABLE):
         yield
         return

@@ -1,11 +1,11 @@
-"""Between the web server and Django: reads every request whole before it may hold a thread.
+"""Between the web server and Django: reads every request completely before it may hold a thread.
 
-A server hands a WSGI application its request as soon as the headers are in, and its threads are then held by clients
-that send or read slowly. Here the event loop waits for clients, thousands at once: only complete requests reach a
-thread, and an answer that is too long to be handed over whole holds one only while its next piece is made.
+A server hands a WSGI application its request as soon as the headers are in, and clients that send or read slowly then
+hold its threads. Here the event loop waits for clients, thousands at once. Only complete requests reach a thread, and
+an answer that is too long to be handed over at once holds one only while its next piece is made.
 
-It is an ordinary ASGI application. Of the server it needs `raw_path`, and a `send` that waits while the client does not
-read (granian's ASGI interface since 2.8; its RSGI takes everything into memory).
+It is an ordinary ASGI application. The server must provide `raw_path`, and a `send` that waits while the client does
+not read (granian's ASGI interface since 2.8; its RSGI takes everything into memory).
 """
 
 import asyncio
@@ -30,25 +30,25 @@ from codservice.wire import MAX_BODY
 logger = logging.getLogger("codservice.web")
 
 BODY_SECONDS = 20.0
-# From a request's first byte to its answer's: a statement may take 30 s, and threads may be waited for.
+# From a request's first byte to its answer's: a statement may take 30 s, and requests may wait for threads.
 REQUEST_SECONDS = 60.0
-# A body that is not kept is read to its end and dropped, up to here: a client that is still sending when the
+# A body that is not kept is read to its end and dropped, up to this size: a client that is still sending when the
 # connection is closed sees a reset instead of the answer.
 MAX_DRAINED_BYTES = 32 << 20
-# What the bodies of all requests of a process may fill that are being read or wait for their answer. A key that was
-# found before may use all of it, anybody half, so that no upload by strangers takes the room of merchants; what is
-# small three quarters. No key has more than a quarter.
+# The memory for bodies of all requests of a process that are being read or wait for their answer. Keys that were found
+# before may use all of it and others half, so that uploads by strangers leave room for merchants; small bodies may use
+# three quarters. No key may use more than a quarter.
 MAX_HELD_BYTES = 64 << 20
 SMALL_BODY_BYTES = 16 << 10
-# granian refuses a head of 64 KiB, or of more than 100 headers, itself, without a body; up to there the refusal is ours
-# to word. An address with the most SKUs that the inventory's filter takes has 33 KB.
+# granian itself refuses a head of 64 KiB or more than 100 headers, without a body; below that the refusal is ours to
+# word. A URL with the most SKUs that the inventory's filter takes has 33 KB.
 MAX_TARGET_BYTES = 40 << 10
 MAX_HEADER_BYTES = 48 << 10
-# Answers of more than a slice are sent in slices, of which the server holds so many and about two more, as fast as they
-# are read: of who does not read for SLICE_SECONDS, or reads fewer bytes a second than LEAST_RATE for as long, the
-# connection is dropped. Reads are refused while a process sends MAX_STREAMS such answers, or MAX_STREAMS_EACH to the
-# same account or person. What they change is answered all the same, since a refusal would say that it was not made, up
-# to half of MAX_STREAMS to the same; strangers get no more either.
+# Longer answers are sent in slices as fast as they are read; the server holds SERVER_SLICES and about two more. The
+# connection is dropped if a client does not read for SLICE_SECONDS, or reads fewer bytes a second than LEAST_RATE for
+# as long. Reads are refused while a process sends MAX_STREAMS such answers, or MAX_STREAMS_EACH to the same account or
+# person. Changes are answered all the same, since a refusal would say that they were not made, but at most half of
+# MAX_STREAMS to the same client; strangers together get no more either.
 SLICE_BYTES = 32 << 10
 SERVER_SLICES = 4
 SLICE_SECONDS = 30.0
@@ -59,10 +59,10 @@ _ANSWER_LOST = (
     "This was carried out or refused, but its long answer cannot be sent while you have so many others "
     "unread. Read those, and check what became of it before you send it again."
 )
-# Where the application says in the WSGI environment for whom it answers.
+# The key in the WSGI environment under which the application says for whom it answers.
 HOLDER = "codservice.holder"
-# Where anybody may have a password hashed, for which a processor works as long as for hundreds of calls: one at a time,
-# and those that wait for it, not more than so many, hold no thread.
+# Where anybody can have a password hashed, which takes as much CPU time as hundreds of calls: one at a time. Those that
+# wait, at most MOST_AT_DOOR, hold no thread.
 DOORS = (b"/account/login", b"/console/login/")
 MOST_AT_DOOR = 20
 
@@ -73,17 +73,17 @@ Send = Callable[[Message], Awaitable[None]]
 class Gateway:
     """An ASGI application that runs a WSGI `application` in `threads` threads.
 
-    The WSGI side sees a complete body of at most 1 MiB + 1 byte with its CONTENT_LENGTH, however it was sent
-    (chunked too); one byte too many is how it learns that the body was too large. Of a call of the API that shows
-    nothing like a key it sees none. `is_known` says of a key whether it was found before, and asks nobody.
+    The WSGI side sees a complete body of at most 1 MiB + 1 byte with its CONTENT_LENGTH, however it was sent (also
+    chunked); the one extra byte tells it that the body was too large. It sees no body of API calls that have nothing
+    like a key. `is_known` says whether a key was found before, without any query.
 
-    Merchants' searches (`q` in the query) leave a thread to the others where there are two. Logins go one by one.
+    Merchants' searches (`q` in the query) leave one thread to others if there are two. Logins go one by one.
 
-    Answered here: 400 to an incomplete body, 408 to one that does not arrive within 20 s, 413 to more than 16 KiB for
-    a page from who is not signed in, 414 and 431 to long addresses and headers, 429 and 503 when too much is held or
-    sent already or too many want to sign in, 503 to a request that finds no answer within 60 s.
+    Answered here: 400 for an incomplete body, 408 for one that does not arrive within 20 s, 413 for more than 16 KiB to
+    a page from a client that is not signed in, 414 and 431 for long URLs and headers, 429 and 503 when too much is held
+    or sent already or too many want to sign in, 503 for a request that is not answered within 60 s.
 
-    Once `is_leaving` is set, clients are told with each answer that their connection ends with it.
+    Once `is_leaving` is set, each answer tells the client that its connection ends.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Gateway:
     ) -> None:
         self._application, self._is_known = application, is_known
         self.is_leaving = False
-        # concurrent.futures' pool does the same for 35 µs more a step.
+        # The pool of concurrent.futures does the same, but takes 35 µs more per step.
         self._steps: queue.SimpleQueue[tuple[asyncio.Future[bytes], Callable[..., bytes], Any]] = queue.SimpleQueue()
         for number in range(threads):
             threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
@@ -135,7 +135,7 @@ class Gateway:
         return self._searches if _is_search(scope) else nullcontext()
 
     async def _read(self, scope: Message, receive: Receive) -> tuple[str, bytes]:
-        """The body, or as much of it as is kept, and the key whose room it takes from here on."""
+        """Read the body, or as much of it as is kept. Returns it after the key whose room it takes."""
         headers = dict(scope["headers"])
         is_chunked = b"transfer-encoding" in headers
         declared = 0 if is_chunked else int(headers.get(b"content-length", b"0"))
@@ -197,7 +197,7 @@ class Gateway:
                 logger.warning("a long answer was not read")
             else:
                 logger.exception("the application failed amid its answer")
-            # Ended as it should be it would seem whole, and nobody would miss the rest of a table.
+            # With a regular end the answer would seem complete, and nobody would miss the rest of a table.
             address, port = scope["client"]
             drop_connection((address, int(port)))
         finally:
@@ -224,14 +224,14 @@ class Gateway:
         gone: asyncio.Future[None],
         send: Send,
     ) -> None:
-        """`piece` and all that comes after it, as fast as the client reads, until all of it has left the server."""
+        """Send `piece` and all that follows as fast as the client reads, until all of it has left the server."""
         patience = SLICE_SECONDS
         while piece and not gone.done():
             for start in range(0, len(piece), SLICE_BYTES):
                 patience = await _send_slice(piece[start : start + SLICE_BYTES], patience, send)
             async with lane:
                 piece = await self._in_thread(answer.next)
-        # Behind these, which are nothing to the client, the server has no slice left.
+        # Once it takes these, which are nothing to the client, the server holds no more slices.
         for _ in range(SERVER_SLICES):
             if not gone.done():
                 patience = await _send_slice(b"", patience, send)
@@ -264,7 +264,7 @@ def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None)
 
 
 def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, int]:
-    """The key of a call of the API, empty without one of the right form, and how many bytes are kept of the body."""
+    """Return the key of an API call (empty unless it has the right form) and how many bytes of the body are kept."""
     if unquote_to_bytes(scope["raw_path"]).startswith(b"/api/"):
         key = key_in(headers.get(b"authorization", b"").decode("latin-1"))
         return key, MAX_BODY + 1 if key else 0
@@ -273,7 +273,7 @@ def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, in
 
 
 class _Door:
-    """One request at a time passes; the others wait for it, at most MOST_AT_DOOR of them."""
+    """Lets one request pass at a time; at most MOST_AT_DOOR others wait."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(1)
@@ -293,14 +293,14 @@ class _Door:
 
 
 class _Room:
-    """How many bytes are held, in all and for each key."""
+    """Counts the bytes that are held, in total and for each key."""
 
     def __init__(self) -> None:
         self._held = 0
         self._of: Counter[str] = Counter()
 
     def take(self, key: str, size: int, most: int) -> bool:
-        """Whether there is room for so many more; `most` is what may be held then."""
+        """Take room for `size` more bytes, if no more than `most` are held then. Returns whether there was room."""
         if size and (self._held + size > most or (key and self._of[key] + size > MAX_HELD_BYTES // 4)):
             return False
         self._held += size
@@ -324,7 +324,7 @@ def _parting(send: Send) -> Send:
 
 
 def _is_search(scope: Message) -> bool:
-    """Of merchants and strangers; the console's searches have indexes of their own."""
+    """Whether it is a search by merchants or strangers; the console's searches have their own indexes."""
     if scope["raw_path"].startswith(b"/console/"):
         return False
     query = scope["query_string"].decode("latin-1")
@@ -342,7 +342,7 @@ def _see_to_head(scope: Message) -> None:
 
 
 class _Refused(Exception):
-    """An answer that Django knows nothing of, in the form of the API's errors."""
+    """An answer that is made without Django, in the form of the API's errors."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status = status
@@ -373,7 +373,7 @@ async def _refuse(refused: _Refused, scope: Message, send: Send) -> None:
 
 
 async def _send_slice(data: bytes, patience: float, send: Send) -> float:
-    """Waits for at most `patience` seconds until the server takes a slice of an answer; what is left of them then."""
+    """Wait at most `patience` seconds until the server takes a slice. Returns the patience for the next one."""
     began = time.monotonic()
     async with asyncio.timeout(patience):
         await send({"type": "http.response.body", "body": data, "more_body": True})

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 
 
 def main() -> None:
-    """Migrate; make the first operator; with DEMO the demo data. Each does nothing when it is done already."""
+    """Migrate, create the first operator and, with DEMO, the demo data. Each does nothing if it was done already."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     import django
     from django.conf import settings

@@ -1,8 +1,8 @@
-"""A sign of life of processes that answer nobody, worker and beat: `python -m codservice.run.pulse` looks at it.
+"""A sign of life of worker and beat, which answer no requests. `python -m codservice.run.pulse` checks it.
 
-They write the time to PULSE_FILE each time that their work has come round; what hangs writes nothing more. A worker
-whose database is away comes round: it waits for it, which a restart would not shorten. The image names a file, so that
-a container's health check knows; elsewhere nothing is written unless PULSE_FILE is set.
+They write the time to PULSE_FILE at each round of their work; a process that hangs writes nothing more. A worker whose
+database is away still makes rounds: it waits, and a restart would not help. The image sets PULSE_FILE for containers'
+health checks; elsewhere nothing is written unless it is set.
 """
 
 import errno
@@ -21,8 +21,9 @@ _noted = -REST_SECONDS
 
 
 def need_file() -> None:
-    """Raises CannotStart where no sign could be written, which would pass for a process that hangs. A full disk may be
-    freed."""
+    """Raises CannotStart if the file cannot be written, which would look like a process that hangs.
+
+    A full disk is no reason, since it may be freed."""
     path = os.environ.get(VARIABLE)
     if not path:
         return
@@ -37,7 +38,7 @@ def need_file() -> None:
 
 
 def note() -> None:
-    """Say that the work has come round; at most once a second. A full disk hinders no work, nor a path gone wrong."""
+    """Note a round of work, at most once a second. A full disk or a bad path does not disturb the work."""
     global _noted
     now = time.monotonic()
     path = os.environ.get(VARIABLE)
@@ -47,7 +48,7 @@ def note() -> None:
     with suppress(OSError):
         file = _open(path)
         try:
-            os.pwrite(file, b"%020d" % int(now * 1000), 0)  # of one length, so that nobody reads half of it
+            os.pwrite(file, b"%020d" % int(now * 1000), 0)  # a fixed length, so that nobody reads half of it
         finally:
             os.close(file)
 
@@ -57,7 +58,7 @@ def _open(path: str) -> int:
 
 
 def problem() -> str:
-    """What is wrong; empty when there was a sign within MOST_SECONDS. By the host's own clock, which nobody sets."""
+    """Describe what is wrong; empty if there was a sign within MOST_SECONDS. Uses the host's monotonic clock."""
     path = os.environ.get(VARIABLE)
     if not path:
         return f"{VARIABLE} names no file to look at"

@@ -1,9 +1,8 @@
 """The web processes: `python -m codservice.run.web`. Settings: HOST, PORT, WEB_WORKERS, WEB_THREADS.
 
-How they stop, in time: the process above them is told to, and tells each of them by SIGUSR1 (`Server.shutdown`). From
-then on a web process answers nobody who asks for a connection, and takes leave of each client that it has (`leave`).
-LAST_SECONDS later an alarm lets the signals through that it has held back so far, whoever sent them, and granian
-finishes the requests in flight, for STOP_SECONDS at most.
+How they stop: their parent is told to, and sends each of them SIGUSR1 (`Server.shutdown`). From then on a web process
+accepts no new connections, and tells its clients that theirs end (`leave`). LAST_SECONDS later an alarm unblocks the
+stop signals, whoever sent them, and granian finishes the requests in flight, for at most STOP_SECONDS.
 """
 
 import errno
@@ -36,17 +35,17 @@ APPLICATION = "codservice.wsgi:application"
 HEADER_MILLISECONDS = 10_000
 HEADER_BYTES = 64 << 10
 STOP_SECONDS = 20
-# An orphan of a killed predecessor may need a moment to let go of the port.
+# An orphan of a killed predecessor may need a moment to release the port.
 PORT_SECONDS = 3.0
-# Between the last connection that is taken and the end: what has come by then is accepted, and its request arrives.
+# Between the last new connection and the end, so that waiting connections are accepted and their requests arrive.
 LAST_SECONDS = 1.0
-# Connections that a process holds at once, slow and idle ones included; an idle one costs some kilobytes.
+# Connections that a process holds at once, including slow and idle ones; an idle one costs some kilobytes.
 CONNECTIONS = 4096
 
 
 @dataclass(frozen=True)
 class Web:
-    """Where the web processes listen and how many there are."""
+    """Where the web processes listen, and how many there are."""
 
     host: str
     port: int
@@ -64,8 +63,10 @@ class Web:
         )
 
     def address(self, *, alone: bool = False) -> str:
-        """The IP address of HOST, once we may listen at its PORT: `alone`, or beside others that share the port, as
-        granian does. Raises `CannotStart` when we may not within PORT_SECONDS."""
+        """Return the IP address of HOST once we can listen at its PORT.
+
+        Either `alone`, or beside others that share the port, as granian does. Raises `CannotStart` if we cannot within
+        PORT_SECONDS."""
         deadline = time.monotonic() + PORT_SECONDS
         while True:
             try:
@@ -92,7 +93,7 @@ class Web:
                 try:
                     probe.bind(address)
                 except OSError as error:
-                    # A name may have an address of a kind that this machine has turned off.
+                    # A name may have an address of a family that is turned off on this machine.
                     if error.errno != errno.EADDRNOTAVAIL or address is found[-1][4]:
                         raise
                 else:
@@ -101,13 +102,13 @@ class Web:
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds it."""
+        """The URL for a browser on this machine."""
         host = {"0.0.0.0": "localhost", "::": "localhost", "127.0.0.1": "localhost"}.get(self.host, self.host)  # noqa: S104  (read, not bound)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body of a GET, by hand: the supervisor stays small. (0, "") when nobody answers."""
-        # All addresses are those of IPv4 too, and these alone where IPv6 is turned off.
+        """Return status and body of a GET, or (0, "") without an answer. Loads no HTTP client, to keep small."""
+        # `::` includes IPv4 addresses, and has only these if IPv6 is turned off.
         asked = {"0.0.0.0": ["127.0.0.1"], "::": ["::1", "127.0.0.1"]}.get(self.host, [self.host])  # noqa: S104  (read, not bound)
         for host in asked:
             with suppress(OSError, IndexError, ValueError):
@@ -124,9 +125,9 @@ class Web:
 
 
 def keep_out_of_anothers(web: Web) -> None:
-    """Raises `CannotStart` where a web of another database listens at our port, with which we would share its requests.
+    """Raises `CannotStart` if web processes of another database listen at our port, whose requests would be mixed up.
 
-    Who cannot be asked is none, as one of an older version, or while the database is away.
+    Processes that cannot tell pass, such as those of an older version, or while the database is away.
     """
     if not web.answers():
         return
@@ -159,7 +160,7 @@ def _load(application: str) -> Any:
 
 
 def preload(application: str = APPLICATION) -> None:
-    """Load everything once, before the web processes are forked, so that they share the memory of it."""
+    """Load everything once before the web processes are forked, so that they share its memory."""
     import granian.server.mp  # noqa: F401
     from django.conf import settings
     from django.urls import get_resolver
@@ -170,17 +171,17 @@ def preload(application: str = APPLICATION) -> None:
     if settings.configured:
         get_resolver().url_patterns  # noqa: B018 - imports every view, which requests would do in each process
     return_memory()
-    gc.freeze()  # what is frozen is not written to by the garbage collector, which would copy it
+    gc.freeze()  # the garbage collector does not write to frozen objects, so their pages stay shared
 
 
 def _gateway(application: str, threads: int, parent: int) -> Any:
-    """Runs in each web process: the application is already in memory where processes are forked."""
+    """Make the gateway, in each web process. Where processes are forked, the application is already in memory."""
     from django.conf import settings
 
     from codservice.run.gateway import Gateway
 
-    # A terminal and systemd tell all processes of a service to stop. Here that waits, in all threads, until the first
-    # one has taken leave of the clients. Where processes are forked it has waited since then.
+    # A terminal and systemd tell all processes of a service to stop. Here that waits, in all threads, until the clients
+    # have been told. Forked processes have blocked these signals since the fork.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     if sys.platform == "linux":
         die_with_parent(signal.SIGKILL, parent)
@@ -213,26 +214,26 @@ def serve(web: Web, application: str = APPLICATION) -> None:
     from granian.server.mp import MPServer
 
     class Server(MPServer):
-        """Before its processes stop they take no more connections, and hear out those that they have."""
+        """A server whose processes, before they stop, accept no more connections and finish those that they have."""
 
         def _spawn_worker(self, *args: Any, **kwargs: Any) -> Any:
             worker = super()._spawn_worker(*args, **kwargs)
             worker.start = stops_held_back()(worker.start)  # type: ignore[method-assign]
-            # A thread of granian's collects a process that has ended. Until that thread is told, granian says that the
-            # process refuses to stop, and kills whoever has its number by then.
+            # A thread of granian collects ended processes. Until that thread is told, granian thinks that the process
+            # refuses to stop, and kills whichever process has its number by then.
             worker.is_alive = lambda: not wait([worker.inner.sentinel], timeout=0)  # type: ignore[method-assign]
             return worker
 
         def shutdown(self, exit_code: int = 0) -> None:
             for worker in self.wrks:
-                worker.interrupt_by_parent = True  # whoever tells it to stop: that it ends is no accident any more
+                worker.interrupt_by_parent = True  # from now on its end is expected, whoever tells it to stop
                 with suppress(ProcessLookupError):
                     os.kill(worker.inner.pid, signal.SIGUSR1)
             threading.Event().wait(LAST_SECONDS)
             try:
                 super().shutdown(exit_code)
             except SystemExit:
-                if not self.interrupt_signal:  # who was told to stop has not failed by a process that ended just before
+                if not self.interrupt_signal:  # if told to stop, a process that ended just before is no failure
                     raise
 
     allow_open_files(2 * CONNECTIONS)
@@ -250,23 +251,23 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=HEADER_BYTES),
         websockets=False,
         log_level=LogLevels.warning,
-        log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {}},  # its lines are for our handler
+        log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {}},  # its lines go to our handler
         respawn_failed_workers=True,
         respawn_interval=0.1,
         workers_kill_timeout=STOP_SECONDS,
     )
-    # A terminal that is closed tells to stop, unless nohup does not let it. granian would start its processes anew,
-    # which do not stop by its signal alone.
+    # Closing the terminal means to stop, unless nohup prevents it. granian would restart its processes, which do not
+    # stop by its signal alone.
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     hang_up = signal.SIG_IGN if ignored else server.signal_handler_interrupt
     server.on_startup(lambda: signal.signal(signal.SIGHUP, hang_up))
-    # It would be the end of a process that does not listen to it yet: there it waits.
+    # SIGUSR1 would end a process that has no handler for it yet, so it is blocked until then.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     server.serve(target_loader=partial(_gateway, application, web.threads, os.getpid()), wrap_loader=False)
 
 
 if __name__ == "__main__":
-    from django.core.exceptions import ImproperlyConfigured  # not for who only asks whether it answers
+    from django.core.exceptions import ImproperlyConfigured  # not needed by those who only import `Web`
 
     try:
         with counters.folder():

@@ -1,7 +1,7 @@
-"""The worker: `python -m codservice.run.worker`. It does what Celery's messages ask for, and some of it unasked.
+"""The worker: `python -m codservice.run.worker`. It runs tasks when Celery's messages ask for them, and some by itself.
 
-Threads and not processes: a task here waits for PostgreSQL and for receivers, and sends many deliveries at once by
-itself. A second process would cost as much memory as the first.
+It uses threads, not processes: tasks wait for PostgreSQL and for receivers, and the one that delivers sends many at
+once. A second process would cost as much memory as the first.
 """
 
 import importlib
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 THREADS = 2
 REFUSED_SECONDS = 5.0
-# What tasks of our own clock may still take at a stop: a delivery under way 3 s, and its result some more.
+# What tasks of our own clock may still take when stopping: 3 s for an attempt under way, and some more for its result.
 STOP_SECONDS = 10.0
-# What Celery imports when a worker or beat starts, by name.
+# What Celery imports by name when a worker or beat starts.
 STARTED = (
     *(f"celery.app.{part}" for part in ("amqp", "control", "events", "log")),
     *(f"celery.{part}" for part in ("apps.beat", "apps.worker", "backends.base", "concurrency.thread")),
@@ -41,7 +41,7 @@ STARTED = (
 
 
 def preload() -> None:
-    """Import and bind what workers and beat need, so that they need not when they are forked."""
+    """Import and bind what workers and beat need before they are forked."""
     for module in STARTED:
         importlib.import_module(module)
 
@@ -52,8 +52,9 @@ def preload() -> None:
 
 
 def take_no_orders() -> None:
-    """Answer who asks whether we are there, as `check_service` does, and nothing else: by Celery's remote control
-    whoever can write to Redis could stop workers and read their settings."""
+    """Turn off Celery's remote control, but for `ping`, which `check_service` uses.
+
+    Otherwise anyone who can write to Redis could stop workers and read their settings."""
     from celery.worker.control import Panel
 
     for command in Panel.data.keys() - {"ping"}:
@@ -61,16 +62,17 @@ def take_no_orders() -> None:
 
 
 def hear_stops(worker: Any) -> None:
-    """Finish at SIGTERM from now on, and when the terminal is closed, unless nohup keeps that off. Celery would listen
-    for SIGTERM only when our own clock is at work already."""
-    worker._isatty = True  # else Celery would run this file anew, which it cannot
+    """Finish at SIGTERM from now on, and when the terminal is closed, unless nohup prevents it.
+
+    Celery would handle SIGTERM only later, when our own clock is already running."""
+    worker._isatty = True  # otherwise Celery would try to run this file again, which fails
     worker.install_platform_tweaks(worker)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 class PatientConsumer(Consumer):
-    """Redis may refuse for long, as one that is full or has become a replica: it is asked again, but not at once."""
+    """A consumer that pauses before it reconnects, as Redis may refuse for long when it is full or became a replica."""
 
     def on_connection_error_before_connected(self, exc: Exception) -> None:
         super().on_connection_error_before_connected(exc)
@@ -82,7 +84,7 @@ class PatientConsumer(Consumer):
 
 
 def _pause() -> None:
-    """REFUSED_SECONDS, or until the worker is told to stop."""
+    """Wait for REFUSED_SECONDS, or until the worker is told to stop."""
     deadline = time.monotonic() + REFUSED_SECONDS
     while time.monotonic() < deadline:
         maybe_shutdown()
@@ -91,9 +93,9 @@ def _pause() -> None:
 
 @contextmanager
 def own_clock() -> Iterator[None]:
-    """Do WORKER_SCHEDULE while the block runs, each task in a thread of its own.
+    """Run WORKER_SCHEDULE while the block runs, each task in its own thread.
 
-    Neither Redis nor beat is needed for it, and no clock that somebody sets.
+    It needs neither Redis nor beat, nor the system's wall clock.
     """
     from django.conf import settings
 
@@ -135,7 +137,7 @@ def main() -> int:
     from codservice import metrics
     from codservice.celery import app
 
-    # Root is the only user of many a container, and nothing here unpickles what comes from the broker.
+    # Root is the only user of many containers, and nothing here unpickles what comes from the broker.
     warnings.simplefilter("ignore", SecurityWarning)
     worker = app.Worker(
         pool_cls="threads",
@@ -143,15 +145,15 @@ def main() -> int:
         concurrency=THREADS,
         loglevel="WARNING",
         quiet=True,
-        # One worker talks to nobody; without these it neither waits for peers nor sends them anything.
+        # Workers have nothing to say to each other: without these, one neither waits for peers nor sends to them.
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
     )
     take_no_orders()
     hear_stops(worker)
-    # From here on there are threads, and the environment stays as it is: to write to it beside a thread that reads it,
-    # as libraries in C do, ends the process. Celery has written what it wants there.
+    # From here on there are threads, and the environment must not change: writing to it while a thread reads it, as C
+    # libraries do, can end the process. Celery has written what it needs by now.
     if settings.METRICS_PORT:
         host = os.environ.get("HOST", "").strip() or "127.0.0.1"
         try:

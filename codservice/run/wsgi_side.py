@@ -1,4 +1,4 @@
-"""What the gateway hands to a WSGI application, and how it takes the answer."""
+"""The gateway's WSGI side: the environment for the application, and how its answer is taken."""
 
 import io
 import sys
@@ -15,7 +15,7 @@ PIECE_BYTES = 128 << 10
 
 
 class Answer:
-    """What a WSGI application answers, taken piece by piece, each in whichever thread is free."""
+    """The answer of a WSGI application, taken piece by piece, each in whichever thread is free."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -37,11 +37,11 @@ class Answer:
     def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
         self.status = int(status[:3])
         self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        if self.status == HTTPStatus.NOT_MODIFIED:  # Django says 0, which would be the length of what it has not sent
+        if self.status == HTTPStatus.NOT_MODIFIED:  # Django says 0, but it means the length of what is not sent
             self.headers = [(name, value) for name, value in self.headers if name != b"content-length"]
 
     def next(self) -> bytes:
-        """The next pieces joined, PIECE_BYTES or more unless they are the last; empty at the end."""
+        """Return the next pieces joined, PIECE_BYTES or more unless they are the last; empty at the end."""
         gathered, size = [], 0
         try:
             for piece in self._pieces:
@@ -58,7 +58,7 @@ class Answer:
         return gathered[0] if len(gathered) == 1 else b"".join(gathered)
 
     def close(self) -> bytes:
-        """Does nothing the second time."""
+        """Close the answer; a second call does nothing."""
         answered, self._answered, self._pieces = self._answered, (), iter(())
         if hasattr(answered, "close"):
             answered.close()
@@ -66,7 +66,7 @@ class Answer:
 
 
 def environ(scope: Message, body: bytes) -> dict[str, Any]:
-    """The WSGI environment of a complete request."""
+    """Return the WSGI environment of a complete request."""
     host, port = scope["server"]
     result: dict[str, Any] = {
         "REQUEST_METHOD": scope["method"],
@@ -86,15 +86,15 @@ def environ(scope: Message, body: bytes) -> dict[str, Any]:
         "wsgi.run_once": False,
     }
     for name, sent in scope["headers"]:
-        # A name with an underscore would become the twin of one with a dash that a proxy checked.
+        # A name with an underscore would look like the one with a dash that a proxy has checked.
         if b"_" in name:
             continue
         key, value = "HTTP_" + name.decode("latin-1").upper().replace("-", "_"), sent.decode("latin-1")
         if key in result:
-            # With a blank (RFC 9110, 5.3): two keys for idempotency are no third one, for a key has none.
+            # With a space (RFC 9110, 5.3), so that two idempotency keys do not form a valid third: keys have no spaces.
             value = result[key] + ("; " if key == "HTTP_COOKIE" else ", ") + value
         result[key] = value
-    if not result.get("HTTP_HOST"):  # HTTP/1.0 needs none, and granian then makes an empty one
+    if not result.get("HTTP_HOST"):  # HTTP/1.0 needs none, and granian then passes an empty one
         result.pop("HTTP_HOST", None)
     result.pop("HTTP_TRANSFER_ENCODING", None)
     declared = result.pop("HTTP_CONTENT_LENGTH", None)
