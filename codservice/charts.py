@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A bar with its parts, in percent of the longest bar."""
+    """A bar with its parts, whose measures are percentages of the longest bar."""
 
     bar: Bar
     parts: list[Part]
@@ -66,7 +66,7 @@ def _parts(bar: Bar, longest: float) -> list[Part]:
 
 HEIGHT, _TOP, _BOTTOM = 220, 18, 28  # pixels
 SCALE = 14  # percent of the width, left of the bars
-_MOST_NAMES = 7  # under days; more would run into each other on a phone
+_MOST_NAMES = 7  # names under days; more would overlap on a phone
 _DIGIT, _WIDE, _PHONE = 8, 660, 290  # pixels: the widths of a digit, and of all bars on a wide screen and a phone
 
 
@@ -77,7 +77,7 @@ class Label(NamedTuple):
 
 
 class Days(NamedTuple):
-    """Bars side by side from left to right, with a scale. The plane of the bars is `count` wide and HEIGHT high."""
+    """Bars side by side from left to right, with a scale. Their coordinates are `count` wide and HEIGHT high."""
 
     count: int
     height: int

@@ -43,8 +43,8 @@ class Layout:
         """The folder of the sockets.
 
         It is inside the data folder where a socket's path fits, so that the two are found together. Otherwise it has a
-        short name derived from the data folder. So it has if the path contains a comma, which separates hosts for
-        libpq, and for root, whose servers run as another user that may not enter root's folders.
+        short name derived from the data folder; also if the path has a comma, which separates hosts for libpq, and for
+        root, whose servers run as another user that may not enter root's folders.
         """
         inside = self.data / "run"
         fits = len(os.fsencode(_postgres_socket(inside))) <= SOCKET_PATH_LIMIT and "," not in str(inside)

@@ -122,7 +122,7 @@ class FreeText(Words):
 
 
 class MailField(forms.EmailField):
-    """An e-mail address that mail can be sent to (`mails.validate_address`)."""
+    """An e-mail address that mail can be sent to."""
 
     default_validators = [mails.validate_address]
 

@@ -1,4 +1,4 @@
-"""Whether the process is up and whether it can do its work, for load balancers and `make run`."""
+"""Whether the process is up and can do its work, for load balancers and `make run`."""
 
 from collections.abc import Callable
 from contextlib import suppress

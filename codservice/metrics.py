@@ -39,7 +39,7 @@ __all__ = ["Counter", "Gauge", "add_figure", "count_request", "exposition", "met
 
 # --- The counters -------------------------------------------------------------------------------------------------
 
-_FILE_BYTES = 256 << 10  # holds the histogram of all routes, the largest
+_FILE_BYTES = 256 << 10  # enough for the largest, the histogram of all routes
 
 
 class _CounterFile(MmapedDict):

@@ -103,7 +103,7 @@ class HealthChecks(_Middleware):
 
 
 class ApiGate(_Middleware):
-    """Admit to /api/v1 only requests with a valid key that is within its limit, or without a key to open views.
+    """Admit requests to /api/v1 only with a valid key that is within its limit, or without any to views that need none.
 
     It runs before URLs are resolved, so that strangers learn nothing from unknown paths, and every answer to a known
     key has the rate limit's headers, errors included. Views find the key in `request.api_key`.
@@ -205,7 +205,7 @@ _SHUT = (
 
 @_for_pages
 class Policies(CSPMiddleware):
-    """Content-Security-Policy and Permissions-Policy."""
+    """Set Content-Security-Policy and Permissions-Policy."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         response.headers["Permissions-Policy"] = ", ".join(f"{feature}=()" for feature in _SHUT)

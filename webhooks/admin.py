@@ -20,7 +20,7 @@ from codservice.i18n_tags import counted
 from webhooks import resending
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
-MOST_ON_PAGE = 100  # attempts of a delivery, deliveries of an event
+MOST_ON_PAGE = 100  # attempts of a delivery or deliveries of an event
 
 
 class OfLiveAccounts(ReadOnly):

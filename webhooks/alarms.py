@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 DUTY = "webhook-alarms"
 AT_MOST_EVERY = timedelta(days=1)  # between mails that a webhook fails
 LEASE = timedelta(minutes=5)
-SECONDS = 20.0  # how long a round holds one of a worker's few threads; if mails are slow, the next one goes on
+SECONDS = 20.0  # how long a round holds one of a worker's few threads; slow mails leave the rest to the next round
 MOST = 500  # webhooks in a round
 
 

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 LEASE = timedelta(seconds=10)  # an attempt's deadline, the same again for its result, and some more
 PUT_OFF = timedelta(hours=1)  # how long deliveries that cannot be written are put off
 RENEW_AFTER = 4.0  # seconds: no attempt takes so long, so that only claims that cannot be settled are renewed
-BEGIN_WITHIN = 0.4  # seconds from a claim to the begin of its post; a deletion waits no longer (`registry`)
+BEGIN_WITHIN = 0.4  # seconds from a claim to the start of its post; a deletion waits no longer (`registry`)
 AT_ONCE = 50  # attempts under way to one webhook, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
 

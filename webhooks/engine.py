@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 WINDOW = 400  # attempts under way in one worker
 KEPT_FROM_FAILING = 0.25  # of the window, so that receivers that work find room in it at once
-SETTLE_AFTER = 0.01  # seconds that a result waits for others to be settled with
-SETTLE_AGAIN_AFTER = 1.0  # seconds, when the database was away
+SETTLE_AFTER = 0.01  # seconds that a result waits, to be settled together with others
+SETTLE_AGAIN_AFTER = 1.0  # seconds until the next try, when the database was away
 SETTLE_TRIES_AT_STOP = 10
 
 

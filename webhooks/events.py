@@ -111,7 +111,7 @@ def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], a
 
 
 def telling(changes: Sequence[Told]) -> dict[str, Any]:
-    """The parameters of TELLING: an event for each change, with its body as it will be sent and signed."""
+    """Return the parameters of TELLING: an event for each change, with its body as it will be sent and signed."""
     rows = [
         {
             "id": uuid7(),
@@ -126,7 +126,7 @@ def telling(changes: Sequence[Told]) -> dict[str, Any]:
 
 
 def parameters() -> dict[str, Any]:
-    """The parameters of STEPS."""
+    """Return the parameters of STEPS."""
     return {"request_id": logs.request_id(), "retries": RETRIES}
 
 

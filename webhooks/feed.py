@@ -30,10 +30,10 @@ from django.db import connection
 from codservice.errors import Invalid, Refused
 from webhooks.models import Event
 
-KEPT = timedelta(days=min(32, settings.CUSTOMER_RETENTION_DAYS or 32))  # nothing outlives the customer of its order
+KEPT = timedelta(days=min(32, settings.CUSTOMER_RETENTION_DAYS or 32))  # no event outlives its order's customer
 SHOWN = KEPT * 15 / 16  # 30 days (docs/events.md)
 EXPIRES = KEPT * 61 / 64  # age of a cursor: somewhat more, so that readers who begin with the oldest can go on
-LONGEST_TRANSACTION = timedelta(days=1)  # far more than any of ours may take
+LONGEST_TRANSACTION = timedelta(days=1)  # far longer than any of ours can take
 MOST = 100  # events in a page
 
 _LAST_ID = UUID(int=(1 << 128) - 1)

@@ -41,7 +41,7 @@ class Lookups:
         """Yield attempts whose name has been looked up, with its addresses, and hold them no longer."""
         for name, addresses in self._resolver.answers():
             for transfer in self._by_name.pop(name):
-                if self._held.pop(id(transfer), None) is not None:  # else its time was over
+                if self._held.pop(id(transfer), None) is not None:  # otherwise its time was over
                     yield transfer, addresses
 
     def late(self) -> Iterator[Transfer]:

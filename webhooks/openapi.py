@@ -41,7 +41,7 @@ def example_of(kind: str) -> Struct:
 def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
     """Describe the deliveries of a kind of event, with an example of its `data`, which pings send too.
 
-    The setting `WEBHOOKS` lists them all.
+    `WEBHOOKS` in SPECTACULAR_SETTINGS lists them all.
     """
     kind = str(kind)
     _EXAMPLES[kind] = example

@@ -15,10 +15,10 @@ from codservice.wire import dump_json, load_json
 from webhooks.models import Event
 from webhooks.queue import NOBODY
 
-_PAGE = 5000  # events that a statement looks at
+_PAGE = 5000  # events that one statement looks at
 _ORDER_KINDS = [kind for kind in Event.Kind.values if kind.startswith("order.")]
 
-# Along the index `event_in_feed`, kind by kind.
+# Uses the index `event_in_feed`, kind by kind.
 _FIND = """
 WITH page AS (
     SELECT position, created_at, id, body::json #>> '{data,id}' AS order_id FROM webhooks_event

@@ -13,7 +13,7 @@ from webhooks import signing
 # time (`webhooks.transfer`): telling refused from filtered would make us somebody's port scanner.
 FAILURES = TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS, NO_SECRET = (
     "timeout", "unreachable", "blocked_address", "tls", "bad_answer", "status", "unreadable_secret")  # fmt: skip
-UNRECORDED = "unrecorded"  # an error of ours: how the attempt went could not be written
+UNRECORDED = "unrecorded"  # an error on our side: the attempt's result could not be written
 
 
 @dataclass(slots=True)

@@ -182,7 +182,7 @@ def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
 
 
 def _go_on(id_: UUID, *, until: float) -> Recovered:
-    """Go on until then. Failures are not the caller's error: the recovery has begun, and goes on later."""
+    """Go on until the time `until`. Failures are not the caller's error: the recovery has begun, and goes on later."""
     count, step = 0, _Step(0, is_over=False, has_more=True)
     while step.has_more and time.monotonic() < until:
         step = _step_or_later(id_)

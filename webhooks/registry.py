@@ -24,9 +24,9 @@ from webhooks.models import Webhook
 
 logger = logging.getLogger(__name__)
 
-MOST_WEBHOOKS = 20  # of one account
+MOST_WEBHOOKS = 20  # per account
 OVERLAP = timedelta(hours=24)  # how long the previous secret signs too
-# The longest time from a worker's claim to the begin of its posts: it looks at its clock and then dials.
+# The longest time from a worker's claim to the start of its posts: it looks at its clock and then dials.
 CLAIM_TO_POST = timedelta(seconds=delivery.BEGIN_WITHIN + 0.1)
 DROP_SECONDS = 0.2  # how long a request drops deliveries; the rest is dropped after it
 _BATCH = 1000  # deliveries of a lane that one statement drops
@@ -97,7 +97,7 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
     """
     until = time.monotonic() + DROP_SECONDS
     if changes.get("is_active"):
-        # Drop what was left over when it was turned off before its row is locked, since publishing waits for that lock.
+        # Drop what turning it off left over before its row is locked, since publishing waits for that lock.
         _drop_pending(webhook_id, until=until)
     with transaction.atomic(durable=True):
         webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
@@ -171,7 +171,7 @@ def delete(account_id: UUID, webhook_id: UUID) -> None:
 
 
 def _end(webhook_id: UUID) -> None:
-    """Drop pending deliveries of a webhook that was just deleted or turned off, for DROP_SECONDS.
+    """Drop pending deliveries of a webhook that was just deleted or turned off, for at most DROP_SECONDS.
 
     After this returns, no attempt to it begins.
     """
@@ -219,7 +219,7 @@ WHERE id = ANY(ARRAY({queue.of_each_lane("SELECT id FROM {name}")}))
 
 
 def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
-    """Drop pending deliveries of a webhook while it is deleted or off, at most `until` then. Returns how many."""
+    """Drop pending deliveries of a webhook while it is deleted or off, until the time `until`. Returns how many."""
     count, dropped = 0, _BATCH
     with connection.cursor() as cursor:
         while dropped >= _BATCH and time.monotonic() < until:

@@ -65,7 +65,7 @@ class KindField(Strict, serializers.CharField):
 
 
 class MomentField(Strict, serializers.CharField):
-    """A time or a day, as filters take it too."""
+    """A time or a day, in the forms that filters accept too."""
 
     openapi = FilterMoment.openapi
 
@@ -183,7 +183,7 @@ class DeliveryListBody(Struct):
 
 
 class FeedEventBody(Struct):
-    """An event of the feed. Its bytes are those that webhooks are sent, with its id before them."""
+    """An event of the feed: the bytes that webhooks are sent, preceded by the event's id."""
 
     id: Annotated[Id, Meta(description="`X-Service-Event-Id`")]
     event: Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]

@@ -16,9 +16,9 @@ from webhooks.addresses import is_public
 from webhooks.posts import BAD_ANSWER, BLOCKED, STATUS, TIMEOUT, TLS, UNREACHABLE, Outcome, Post, headers
 from webhooks.resolver import KEPT as NAMES_KEPT
 
-DEADLINE = 3000  # milliseconds for an attempt, all in all (docs/webhooks.md)
-MAX_READ = 16 * 1024  # bytes of an answer, its head included
-KEPT = 2048  # bytes of its body for the log
+DEADLINE = 3000  # milliseconds for a whole attempt (docs/webhooks.md)
+MAX_READ = 16 * 1024  # bytes of an answer, including its head
+KEPT = 2048  # bytes of its body, for the log
 KEPT_TARGET = 500  # bytes of a redirect's target
 
 # A kept connection was closed before anything came back. Usually the receiver closed it as idle and has not read the
@@ -46,7 +46,7 @@ _FAILURES = {
 # The parts of an address that may hold secrets.
 _LOGIN = re.compile(rb"(?<=//)[^/?#]*@")
 _QUERY = re.compile(rb"(?<=[?#]).+")
-_STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl takes 2000 for 200
+_STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl would read 2000 as 200
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class Transfer:
         if self.is_no_http:
             return self.came_to(BAD_ANSWER)
         if 200 <= code < 300:
-            return self.came_to("", code)  # the status line was in time; what came after it does not matter
+            return self.came_to("", code)  # the status line came in time; errors after it do not matter
         if error and code < 200:
             # libcurl gives no connect time for a connection that it reused; then the bytes sent tell that it was made.
             is_connected = curl.getinfo(pycurl.CONNECT_TIME) > 0 or curl.getinfo(pycurl.REQUEST_SIZE) > 0

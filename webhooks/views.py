@@ -1,4 +1,4 @@
-"""`/api/v1/webhooks`, `/deliveries` and `/events`: register, change, try, look, resend, recover; the feed."""
+"""`/api/v1/webhooks`, `/deliveries` and `/events`: register, change, test, read, resend, recover; the feed."""
 
 from typing import Any
 from uuid import UUID
@@ -81,7 +81,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
         """Only the fields that are sent change; the secret stays. While it is off, nothing is kept for it: `recover`
         afterwards."""
         body = request.data
-        self.get_queryset().only("id").get(id=id)  # another's is unknown, whatever the body says
+        self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
         webhook = registry.change(request.auth.account_id, id, serializers.read_change(body))
         return Response(serializers.WebhookAnswer(serializers.webhook_body(webhook)))
 
@@ -111,7 +111,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
         """Sends the changes in that time whose deliveries failed, were dropped or were never made: each once, oldest
         first, of the kinds that it subscribes to now."""
         body = request.data
-        self.get_queryset().only("id").get(id=id)  # another's is unknown, whatever the body says
+        self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
         since, until = serializers.read_recovery(body or needed_body(request))
         recovered = recovery.recover(request.auth.account_id, id, since=since, until=until)
         body = serializers.RecoveredBody(recovered.deliveries, not recovered.is_over)

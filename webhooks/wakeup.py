@@ -21,9 +21,9 @@ from codservice.celery import app
 logger = logging.getLogger(__name__)
 
 _BELL = "codservice:deliveries:bell"
-_RINGS_FOR = 1000  # milliseconds after which it may be rung again, heard or not
+_RINGS_FOR = 1000  # milliseconds after which it may be rung again, whether heard or not
 _GATHERS_FOR = 0.01  # seconds after a ring in which commits share the next: one alone never waits, many a little
-_PAUSE = 2.0  # seconds that Redis is left alone after it has not answered
+_PAUSE = 2.0  # seconds that Redis is left alone after it did not answer
 
 _redis = redis.Redis.from_url(
     settings.REDIS_URL,

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: make its cluster, start it, and survive what earlier starts left behind."""
+"""The embedded PostgreSQL: make its cluster, start it, and cope with what earlier starts left behind."""
 
 import hashlib
 import os
