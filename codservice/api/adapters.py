@@ -13,18 +13,18 @@ from codservice.wire import MAX_BODY, MalformedJSON, PayloadTooLarge, dump_json,
 
 
 def needed_body(request: Request) -> dict[str, Any]:
-    """The body of a call that needs one, where `request.data` would be empty for none. Raises MalformedJSON then."""
+    """The body of a call that needs one. Raises MalformedJSON without a body, where `request.data` would be empty."""
     if request.stream is None:
         raise MalformedJSON("It is empty.")
     return request.data
 
 
-# What a body may be compressed with; who writes anything else there (`UTF-8`, say) has sent it as it is.
+# What a body may be compressed with. With any other value, such as `UTF-8`, the body came as it is.
 _COMPRESSED = re.compile(r"\b(gzip|compress|deflate|br|zstd)\b", re.IGNORECASE)
 
 
 class StrictJSONParser(BaseParser):
-    """DRF's way to `load_json`. Refuses a charset other than UTF-8 and a body over MAX_BODY."""
+    """Parse a body with `load_json`. Raises PayloadTooLarge for a body over MAX_BODY."""
 
     media_type = "application/json"
 
@@ -40,7 +40,7 @@ class StrictJSONParser(BaseParser):
 class ExactJSONRenderer(BaseRenderer):
     media_type = "application/json"
     format = "json"
-    charset = None  # JSON is UTF-8 by its own rule
+    charset = None  # JSON is always UTF-8
 
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
@@ -51,7 +51,10 @@ class ExactJSONRenderer(BaseRenderer):
 
 
 class AlwaysJSON(BaseContentNegotiation):
-    """The API speaks JSON whatever `Accept` says; a refusal over a header would help nobody."""
+    """Answer in JSON whatever `Accept` says: refusing a request over a header would help nobody.
+
+    A body must be JSON in UTF-8, and not compressed.
+    """
 
     def select_parser(self, request, parsers):
         sent, parameters = media_type(request.content_type or "")

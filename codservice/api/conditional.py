@@ -1,5 +1,7 @@
-"""`ETag`, `If-None-Match` and `If-Match`: a client that has seen the newest state is told so in a few bytes, and one
-that has not changes nothing."""
+"""`ETag`, `If-None-Match` and `If-Match`.
+
+A client that has the newest state is told so in a few bytes, and one that does not cannot change anything.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -16,12 +18,12 @@ from codservice.wire import dump_json
 
 
 def weak_etag(data: Any) -> str:
-    """A weak `ETag` that changes with any change of what `data` says."""
+    """A weak `ETag` that changes whenever the content of `data` does."""
     return f'W/"{hashlib.sha256(dump_json(data)).hexdigest()[:32]}"'
 
 
 class PreconditionFailed(Refused):
-    """What was read is no longer what is there."""
+    """The state has changed since the client read it."""
 
     code, status = "precondition_failed", 412
 
@@ -30,9 +32,9 @@ class PreconditionFailed(Refused):
 
 
 def check_match(request: Request, read: Callable[[], Any]) -> None:
-    """Raises PreconditionFailed when `If-Match` was sent and does not name the tag of the body that `read` gives.
+    """Raise PreconditionFailed if `If-Match` was sent and does not name the tag of the body that `read` returns.
 
-    Compared weakly, as our tags are weak; they tell each change of what a body says.
+    The comparison is weak, because our tags are. They still change with every change of a body's content.
     """
     sent = request.META.get("HTTP_IF_MATCH")
     if sent is not None and not _names(sent, weak_etag(read())):
@@ -40,22 +42,22 @@ def check_match(request: Request, read: Callable[[], Any]) -> None:
 
 
 def _names(header: str, etag: str) -> bool:
-    """Whether an `If-…` header names this tag, compared weakly, or any tag (`*`)."""
+    """Whether an `If-…` header names this tag (compared weakly) or any tag (`*`)."""
     sent = parse_etags(header)
     return sent == ["*"] or etag.removeprefix("W/") in (tag.removeprefix("W/") for tag in sent)
 
 
 def answer_unless_known(request: Request, body: Any) -> HttpResponseBase:
-    """`body` with its weak `ETag`, or 304 when the client has it already."""
+    """`body` with its weak `ETag`, or 304 if the client has it already."""
     return answer_unless_etag_known(request, weak_etag(body), lambda: Response(body))
 
 
 def answer_unless_etag_known(
     request: Request, etag: str, answer: Callable[[], HttpResponseBase], *, cache: str = "private, no-cache"
 ) -> HttpResponseBase:
-    """`answer()` with the tag that its body is known to have, or 304 when the client has that already.
+    """`answer()` with `etag`, which its body is known to have, or 304 if the client has that already.
 
-    `cache` says who may keep it, and for how long without asking.
+    `cache` is the `Cache-Control`: who may keep the answer, and for how long without asking.
     """
     is_known = _names(request.META.get("HTTP_IF_NONE_MATCH", ""), etag)
     response = HttpResponseNotModified() if is_known else answer()

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.utils import translation
 from drf_spectacular.generators import SchemaGenerator
 
-_ONE_AT_A_TIME = threading.Lock()  # what drf-spectacular finds at first use, no two threads may
+_ONE_AT_A_TIME = threading.Lock()  # drf-spectacular's first use is not safe in two threads
 
 
 def description() -> dict[str, Any]:

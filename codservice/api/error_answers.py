@@ -1,4 +1,4 @@
-"""Every error of /api/ as `{"error": code, "message": sentence}` (docs/errors.md), whoever raises it."""
+"""Every error of /api/ as `{"error": code, "message": sentence}` (docs/errors.md), wherever it was raised."""
 
 import logging
 import sys
@@ -54,7 +54,7 @@ def _error_body(code: str, message: str = "", errors: Errors | None = None) -> E
 
 
 def error_response(status: int, code: str, headers: dict | None = None) -> HttpResponse:
-    """A finished error answer, for the places outside DRF's views."""
+    """An error answer for code outside DRF's views."""
     return HttpResponse(dump_json(_error_body(code)), status=status, content_type="application/json", headers=headers)
 
 
@@ -86,8 +86,8 @@ def flatten(detail: object, path: str = "") -> Errors:
 
 
 def exception_handler(exc: Exception, context: dict) -> Response | None:
-    """DRF's hook: any exception of a view as an answer; None (a crash) goes on to Django's 500 handler."""
-    if request := context.get("request"):  # also of a view whose answers are pages or YAML
+    """Turn an exception of a view into an answer (DRF's hook). None, for a crash, leaves it to Django's 500 handler."""
+    if request := context.get("request"):  # JSON also from a view that otherwise answers with pages or YAML
         request.accepted_renderer, request.accepted_media_type = ExactJSONRenderer(), ExactJSONRenderer.media_type
     if isinstance(exc, exceptions.ValidationError):
         exc = Invalid(flatten(exc.detail))
@@ -132,7 +132,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """A page's address that has a slash at its end too many or too few, as people type them, leads to the page."""
+    """Answer 404, or redirect to the page if the address that was typed has only a final slash too many or too few."""
     is_look = request.method in ("GET", "HEAD") and not request.path.startswith("/api/")
     if is_look and isinstance(exception, Resolver404):
         path = request.path.removesuffix("/") if request.path.endswith("/") else f"{request.path}/"

@@ -1,6 +1,6 @@
-"""Fields of request bodies over `codservice.values`. DRF's own take "2", 2.0, "1_000" or "١٢" for a number.
+"""Fields of request bodies over `codservice.values`. DRF's own fields accept "2", 2.0, "1_000" or "١٢" as a number.
 
-Each says in one place what it takes, to whoever sends it and to the OpenAPI description (`openapi`).
+Each field defines what it accepts in one place, for requests and for the OpenAPI description (`openapi`).
 """
 
 from decimal import Decimal
@@ -19,8 +19,8 @@ from codservice.values import MAX_AMOUNT
 def read_body(serializer: serializers.Serializer, body: dict[str, Any]) -> Any:
     """What `serializer` makes of a request's body. Raises Invalid with all its problems.
 
-    The serializer's fields keep no state, so that one instance may serve all requests: DRF copies the fields of each
-    new one, which costs more than the checks themselves.
+    The serializer's fields keep no state, so one instance can serve all requests. DRF copies the fields for each new
+    instance, which costs more than the checks themselves.
     """
     try:
         return serializer.run_validation(body)
@@ -29,7 +29,7 @@ def read_body(serializer: serializers.Serializer, body: dict[str, Any]) -> Any:
 
 
 class Strict:
-    """A field of DRF whose value is read by `clean`, which raises ValueError, in place of its chain of validators."""
+    """A DRF field that reads its value with `clean`, which raises ValueError, instead of a chain of validators."""
 
     def clean(self, data: Any) -> Any:
         raise NotImplementedError
@@ -76,7 +76,7 @@ class Boolean(Strict, serializers.BooleanField):
 
 
 class Link(Strict, serializers.CharField):
-    """An https address; an empty one where `allow_blank` says so."""
+    """An https address. It may be empty with `allow_blank`."""
 
     def clean(self, data: Any) -> str:
         return "" if data == "" and self.allow_blank else values.link(data, max_length=self.max_length)
@@ -93,7 +93,7 @@ class Amount(Strict, serializers.DecimalField):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_digits=10, decimal_places=2, min_value=Decimal(0), max_value=MAX_AMOUNT, **kwargs)
 
-    # DRF's decimals take an empty string for null.
+    # DRF's decimal field treats an empty string as null.
     validate_empty_values = serializers.Field.validate_empty_values
 
     def clean(self, data: Any) -> Decimal:
@@ -108,7 +108,7 @@ class CanonicalUUID(Strict, serializers.UUIDField):
 
 
 class Bodies(Strict, serializers.ListField):
-    """1 to `max_length` bodies, which are counted before any is looked at; each is read by itself."""
+    """A list of 1 to `max_length` bodies. They are only counted here; the caller reads each one."""
 
     default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
 
@@ -125,7 +125,8 @@ class Bodies(Strict, serializers.ListField):
 
 
 class StringMap(Strict, serializers.DictField):
-    """A JSON object of strings: at most `max_entries` keys of 1 to `max_key` characters, values up to `max_value`."""
+    """A JSON object of strings: at most `max_entries` keys, of 1 to `max_key` characters, with values up to `max_value`
+    characters."""
 
     def __init__(self, *, max_entries: int, max_key: int, max_value: int, **kwargs: Any) -> None:
         self.max_entries = max_entries

@@ -20,25 +20,28 @@ from codservice.form_fields import MomentField, TextField, WordsField
 
 
 class _Filters(OrderedDict[str, django_filters.Filter]):
-    """The filters of a class: each request has copies, which know their filterset."""
+    """The filters of a class. Each request gets shallow copies, which know their filterset."""
 
     def __deepcopy__(self, memo: object) -> OrderedDict[str, django_filters.Filter]:
         copied = OrderedDict((name, copy.copy(item)) for name, item in self.items())
         for item in copied.values():
-            item.method = item.method  # which it keeps with the filter that it is of
+            item.method = item.method  # the setter binds the method to this copy
         return copied
 
 
 class _Fields(dict[str, forms.Field]):
-    """The fields of their form: all requests share them, for reading a value leaves nothing in a field."""
+    """The fields of the filters' form. All requests share them, because reading a value leaves no state in a field."""
 
     def __deepcopy__(self, memo: object) -> "_Fields":
         return self
 
 
 class Filters(django_filters.FilterSet):
-    """django-filter's filters without its copies. It makes a form anew for each request, and copies the form's fields
-    and the filters: that took a third of the processor time of a list."""
+    """django-filter's FilterSet without its copies.
+
+    For each request it builds a new form and copies the form's fields and the filters, which took a third of the
+    processor time of a list.
+    """
 
     @classmethod
     def get_filters(cls) -> _Filters:
@@ -49,15 +52,14 @@ class Filters(django_filters.FilterSet):
 
     @classmethod
     def chosen(cls, params: Mapping[str, str]) -> dict[str, str]:
-        """What a page's address chooses of these filters, as they take it: an empty field of its form chooses nothing,
-        and the page has an order of its own."""
+        """The filters that a page's address sets. An empty form field sets none; the page has a sort of its own."""
         return {name: params[name] for name in cls.base_filters if name != "sort" and params.get(name, "").strip()}
 
     def read(self, *, is_by_hand: bool = False) -> QuerySet:
         """The rows that pass the filters. Raises Invalid with each parameter that cannot be used.
 
-        With `is_by_hand`, for a person who chooses them, also when no time lies in a period, `…_from` to `…_to`; a
-        program gets an empty list then.
+        With `is_by_hand`, when a person sets the filters, it also refuses a period (`…_from` to `…_to`) that holds no
+        time. A program gets an empty list then.
         """
         errors = {name: [_("Must not be empty.")] for name in self.filters if self.data.get(name, "-").strip() == ""}
         for name, sentences in self.form.errors.items():
@@ -73,12 +75,12 @@ class Filters(django_filters.FilterSet):
         return self.qs
 
     def total(self) -> int:
-        """How many pass the filters, exactly."""
+        """The exact number of rows that pass the filters."""
         return self.qs.count()
 
     def pass_by(self, queryset: QuerySet, rows: int) -> tuple[QuerySet, int]:
-        """A shorter way to row number `rows` of the ordered queryset: the queryset from a row before that one on, and
-        how many rows it leaves out. All of it, and 0, where nothing that is kept can tell."""
+        """A shorter way to row number `rows` of the ordered queryset: a queryset that begins at or before that row, and
+        how many rows it leaves out. The whole queryset and 0 where no stored count can tell."""
         return queryset, 0
 
 
@@ -90,9 +92,9 @@ def _form_class(filters: type[Filters]) -> type[forms.Form]:
 
 
 class FilterBackend(BaseFilterBackend):
-    """Filters a list by the `filterset_class` of its view, which finds the filters that were sent in its `filterset`.
+    """Filters a list by its view's `filterset_class`, and leaves the filterset in the view's `filterset`.
 
-    The page is read here too: all that is wrong with a request's parameters is said at once.
+    The page is read here too, so that a request's wrong parameters are all refused at once.
     """
 
     def filter_queryset(self, request: Request, queryset: QuerySet, view: Any) -> QuerySet:
@@ -110,10 +112,12 @@ class FilterBackend(BaseFilterBackend):
 
 
 def need_utf8(request: Request, names: Collection[str]) -> None:
-    """Raises Invalid with each of these parameters that is not UTF-8, as of a shop that uses Latin-1. Django reads
-    U+FFFD there, which finds nothing, or a wilaya that nobody has named."""
+    """Raise Invalid with each of these parameters that is not UTF-8, as from a shop that uses Latin-1.
+
+    Django decodes such bytes to U+FFFD, which would find nothing, or a wilaya that nobody has named.
+    """
     if any("\ufffd" in request.query_params.get(name, "") for name in names):
-        # Latin-1 gives each byte as it is; of a parameter that is sent twice the last one counts.
+        # Latin-1 keeps each byte as it is. The last one of a repeated parameter counts, as in Django.
         sent = dict(parse_qsl(request.META["QUERY_STRING"], keep_blank_values=True, encoding="latin-1"))
         if errors := {name: ["Must be UTF-8, percent-encoded."] for name in names if not _is_utf8(sent.get(name, ""))}:
             raise Invalid(errors)
@@ -142,7 +146,7 @@ class MomentFilter(django_filters.Filter):
 
 
 def period(column: str) -> tuple[MomentFilter, MomentFilter]:
-    """A list's `…_from` and `…_to`, by this time of its rows."""
+    """A list's filters `…_from` and `…_to` over a column of times."""
     text = "Before this time, or up to the end of this date."
     return (
         MomentFilter(field_name=column, lookup_expr="gte", label="At or after this time or date."),
@@ -155,7 +159,7 @@ class WordsFilter(django_filters.Filter):
 
 
 class WordFilter(django_filters.ChoiceFilter):
-    """A filter by one of `words`. The refusal of any other value names them."""
+    """A filter by one of `words`. Any other value is refused with the list of them."""
 
     def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
         refusal = {"invalid_choice": f"Must be one of {', '.join(words)}."}

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a request that is sent again gives the first answer again, and does nothing twice."""
+"""`Idempotency-Key`: a repeated request gets the first answer again, and does nothing twice."""
 
 import hashlib
 import re
@@ -31,12 +31,12 @@ class StillRunning(Refused):
 
 
 def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
-    """Makes a view's method answer a request that has an `Idempotency-Key` once; a repeated one gets the kept answer.
+    """Make a view's method run once for each `Idempotency-Key`. Repeated requests get the kept answer.
 
     What the method writes and the kept answer are committed together, so that no crash can come between them. A
-    refusal (422) is an answer and is kept; an error of ours (5xx) is not. So the method must have written nothing when
-    it refuses. Without the header it is only called. Raises Invalid for a key that cannot be used or that was used
-    with another body, MalformedJSON without a body, and StillRunning.
+    refusal (422) is an answer and is kept, so the method must have written nothing when it refuses. An error of ours
+    (5xx) is not kept. Without the header the method is simply called. Raises Invalid for a key that cannot be used or
+    that was used with another body, MalformedJSON without a body, and StillRunning.
     """
 
     @wraps(view)
@@ -60,7 +60,7 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
                 _keep(account_id, key, fingerprint, response)
                 return response
         except IntegrityError:
-            # Somebody else's answer was committed between our look and our lock.
+            # Another request's answer was committed between our look and our lock.
             kept = IdempotencyRecord.objects.filter(account_id=account_id, key=key).first()
             if kept is None:
                 raise
@@ -69,8 +69,8 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
     return answer
 
 
-# Each answer is gone through once, however many ids are looked for: where `dump_json` writes a member `id`, which it
-# does in no text. A day's answers of an account may be hundreds of thousands.
+# Scans each answer once, however many ids are looked for: an account may have hundreds of thousands of answers a day.
+# `"id":"` can only be a member that `dump_json` wrote; within a text the quotation marks would be escaped.
 _NAMING = """
 SELECT id, body FROM api_idempotencyrecord WHERE account_id = %s AND EXISTS (
     SELECT FROM unnest(string_to_array(convert_from(body, 'UTF8'), '"id":"')) AS behind(text)
@@ -80,13 +80,13 @@ SELECT id, body FROM api_idempotencyrecord WHERE account_id = %s AND EXISTS (
 
 
 def overwrite(account_id: UUID, now: Mapping[str, Mapping[str, Any]]) -> None:
-    """Change answers that are kept: where an object's id is in `now`, its members become what they are there.
+    """Change kept answers: an object whose id is in `now` takes the values of the members given there.
 
-    In the caller's transaction. Answers that are repeated are no longer the first ones then, to the byte.
+    Runs in the caller's transaction. A repeated answer then no longer equals the first one to the byte.
     """
     for record in IdempotencyRecord.objects.raw(_NAMING, [account_id, list(now)]):
         body = dump_json(_overwritten(load_json(bytes(record.body)), now))
-        IdempotencyRecord.objects.filter(id=record.id).update(body=body)  # it may be forgotten since
+        IdempotencyRecord.objects.filter(id=record.id).update(body=body)  # it may have been pruned since
 
 
 def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:
@@ -100,19 +100,19 @@ def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:
 
 
 def _fingerprint(request: Request) -> bytes:
-    """A digest of the JSON, however its keys are ordered and spaced; those of `5.5`, `"5.5"` and `5.50` differ."""
+    """A digest of method, path and JSON, whatever the order and spacing of keys. `5.5`, `"5.5"` and `5.50` differ."""
     return hashlib.sha256(f"{request.method} {request.path}\n{_canonical(needed_body(request))!r}".encode()).digest()
 
 
 def _canonical(data: Any) -> Any:
-    """JSON with its keys in order; its repr tells each value's type."""
+    """The JSON with its keys in order. Its repr tells the types of values apart."""
     if isinstance(data, dict):
         return {key: _canonical(data[key]) for key in sorted(data)}
     return [_canonical(each) for each in data] if isinstance(data, list) else data
 
 
 def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
-    """The kept answer; else the right to make one, held by an advisory lock until the transaction ends."""
+    """The kept answer, or None with the right to make one: an advisory lock held until the transaction ends."""
     kept = IdempotencyRecord.objects.raw(
         # By name: a prepared `kept.*` would fail once after each migration that adds a column.
         "SELECT kept.id, kept.account_id, kept.key, kept.fingerprint, kept.status, kept.body, kept.created_at,"
@@ -125,7 +125,7 @@ def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
         raise StillRunning
     if kept.pk is None:
         return None
-    if kept.is_old:  # the cleaning is late; the promise of 24 hours is not
+    if kept.is_old:  # pruning is late, but the promise is exactly 24 hours
         kept.delete()
         return None
     return kept

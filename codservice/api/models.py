@@ -17,11 +17,11 @@ class IdempotencyRecord(models.Model):
 
     class Meta:
         constraints = [
-            # One answer for one key of one account, whoever races; also the index of the look-up.
+            # One answer for each key of an account, even in a race. Also the index of the look-up.
             models.UniqueConstraint(fields=["account", "key"], name="one_answer_per_idempotency_key"),
         ]
         indexes = [
-            # For forgetting the old ones.
+            # For pruning old answers.
             models.Index(fields=["created_at"], name="idempotency_created_at"),
         ]
 

@@ -20,7 +20,7 @@ from codservice.wire import dump_json
 
 MAX_PAGE = 1_000_000_000
 FAR = 1000  # rows before a page
-MAX_CURSOR = 2000  # characters; of the longest SKU it has some 1 100
+MAX_CURSOR = 2000  # characters; a cursor with the longest SKU has about 1 100
 _SIGNER = signing.Signer(salt="codservice.api.paging", sep=".")
 
 
@@ -40,7 +40,7 @@ def _either(*structs: type[Struct]) -> dict[str, Any]:
     return {"anyOf": [{"$ref": f"#/components/schemas/{struct.__name__}"} for struct in structs]}
 
 
-# The `meta` of a list's body. (msgspec knows no choice between two objects; `api.schema` describes what is named here.)
+# The `meta` of a list's body. msgspec has no choice between two objects, so `api.schema` describes those of NAMED.
 ListMeta = Annotated[
     Any, Meta(description="By `page`, or by `cursor`.", extra_json_schema=_either(PageMeta, CursorMeta))
 ]
@@ -48,12 +48,12 @@ NAMED = (PageMeta, CursorMeta)
 
 
 class Pages(BasePagination):
-    """A list in pages: with `page`, or neither, by number and with its exact total; with `cursor` one after the other.
+    """A list in pages: by number with an exact total (`page`, or neither parameter), or one after the other (`cursor`).
 
-    Belongs to a view with `filters.FilterBackend`, which has it `read`. To be paged by cursor, a queryset is ordered
-    by columns that are never null, all up or all down, of which the last tells rows apart; they are among what
-    `values` or `values_list` gives. A cursor holds the place of the last row that was given, and the next page is read
-    from there along the list's index: no row that keeps its place is skipped or repeated, and page 10 000 costs what
+    Belongs to a view with `filters.FilterBackend`, which calls `read`. To be paged by cursor, a queryset must be
+    ordered by columns that are never null, all ascending or all descending, and the last must be unique. `values` or
+    `values_list` must include them. A cursor holds the place of the last row that was given, and the next page is read
+    from there along the list's index. No row that keeps its place is skipped or repeated, and page 10 000 costs what
     the first did.
     """
 
@@ -61,7 +61,7 @@ class Pages(BasePagination):
     max_page_size = 100
 
     def read(self, request: Request, view: Any) -> None:
-        """Which page was asked for; raises Invalid with each value that cannot be used."""
+        """Read which page was asked for. Raises Invalid with each value that cannot be used."""
         self.is_by_cursor = "cursor" in request.query_params
         self._bound_to = _binding(request, view)
         self.per_page, self.number, self._after = read_all(
@@ -71,10 +71,10 @@ class Pages(BasePagination):
         )
 
     def paginate_queryset(self, queryset: QuerySet, request: Request, view: Any = None) -> list[Any]:
-        """This page's rows of the ordered queryset that passed the view's filters; one past the end is empty.
+        """This page's rows of the ordered and filtered queryset. A page past the end is empty.
 
-        One in the second half is read from the end, so that the last one costs no more than the first. Of one that is
-        far from both ends what comes before it is passed by, where the filters can tell how many rows that are.
+        A page in the second half is read from the end, so that the last one costs no more than the first. For a page
+        far from both ends the rows before it are skipped where the filters can tell how many they are (`pass_by`).
         """
         if self.is_by_cursor:
             return self._after_cursor(queryset)
@@ -90,7 +90,7 @@ class Pages(BasePagination):
         return list(_far(queryset.reverse(), total - stop, total - start))[::-1]
 
     def meta(self) -> PageMeta | CursorMeta:
-        """The `meta` of the page that `paginate_queryset` gave."""
+        """The `meta` of the page that `paginate_queryset` returned."""
         if self.is_by_cursor:
             return CursorMeta(self.per_page, self._next)
         return PageMeta(self.total, self.per_page, self.number, max(-(-self.total // self.per_page), 1))
@@ -109,7 +109,7 @@ class Pages(BasePagination):
         return _SIGNER.sign_object([self._bound_to, *([_KINDS[type(each)], str(each)] for each in place)])
 
     def _read_cursor(self, request: Request) -> list[Any] | None:
-        """The place after which the page begins; None for the first page."""
+        """The place after which the page begins, or None for the first page."""
         cursor = request.query_params["cursor"]
         if "page" in request.query_params:
             raise Invalid({"cursor": [_("Send `page` or `cursor`, not both.")]})
@@ -137,7 +137,7 @@ class Pages(BasePagination):
 
 
 def _far(queryset: QuerySet, start: int, stop: int) -> QuerySet:
-    """The rows between; where many come before them, these are passed by in the list's index and not read."""
+    """The rows from `start` to `stop`. Where many come before, those are skipped in the list's index and not read."""
     if start < FAR:
         return queryset[start:stop]
     return queryset.filter(pk__in=queryset.values("pk")[start:stop])
@@ -148,7 +148,7 @@ _KINDS = {datetime: "t", UUID: "u", str: "s", int: "i"}
 
 
 def _binding(request: Request, view: Any) -> str:
-    """A digest that is the same for the same list: of one account, at one address, with the same filters and sort."""
+    """A digest that identifies a list: its account, address, filters and sort."""
     names = sorted(view.filterset_class.base_filters)
     chosen = [[name, request.query_params[name]] for name in names if name in request.query_params]
     said = [str(request.auth.account_id), request.path, chosen]
@@ -156,7 +156,7 @@ def _binding(request: Request, view: Any) -> str:
 
 
 def _place(queryset: QuerySet, row: Any, names: Sequence[str]) -> list[Any]:
-    """The row's values of the columns by which the queryset is ordered."""
+    """The row's values in the columns by which the queryset is ordered."""
     if isinstance(row, Model):
         return [getattr(row, name) for name in names]
     if isinstance(row, dict):
@@ -166,7 +166,7 @@ def _place(queryset: QuerySet, row: Any, names: Sequence[str]) -> list[Any]:
 
 
 def query_parameters(described: Mapping[str, tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Parameters of a query for the OpenAPI description, from what each means and may be."""
+    """Query parameters for the OpenAPI description, from each one's text and schema."""
     return [
         {"name": name, "in": "query", "description": text, "schema": schema}
         for name, (text, schema) in described.items()
@@ -174,12 +174,12 @@ def query_parameters(described: Mapping[str, tuple[str, dict[str, Any]]]) -> lis
 
 
 def number_schema(most: int) -> dict[str, Any]:
-    """What `read_number` takes. Without a default, which generated clients would send: a `page` beside each cursor."""
+    """The schema of what `read_number` accepts. Generated clients would send a default: `page` beside each cursor."""
     return {"type": "integer", "minimum": 1, "maximum": most}
 
 
 def read_number(request: Request, name: str, default: int, most: int) -> int:
-    """The parameter of this name, from 1 to `most`; `default` where it was not sent. Raises Invalid."""
+    """The parameter `name`, from 1 to `most`, or `default` if it was not sent. Raises Invalid."""
     text = request.query_params.get(name)
     if text is None:
         return default

@@ -1,4 +1,4 @@
-"""The `<id:…>` of URL patterns: a UUID with dashes, in either case. Any other form is no path of ours (404)."""
+"""The `<id:…>` of URL patterns: a UUID with dashes, in either case. Any other form matches no path (404)."""
 
 from django.urls import register_converter
 from django.urls.converters import UUIDConverter

@@ -8,14 +8,16 @@ from rest_framework.request import Request
 
 
 class HasScope(BasePermission):
-    """The key must hold the scope that the view's `scopes` name for the action. Where they name None, any key will do;
-    a view without `scopes` lets nobody in."""
+    """Require the scope that the view's `scopes` name for the action. None there lets any key in.
+
+    A view without `scopes` fails, so it lets nobody in.
+    """
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if request.auth is None:
             return False
         action = getattr(view, "action", None)
-        if action in (None, "metadata"):  # no handler for this method, or OPTIONS: DRF is about to answer 405
+        if action in (None, "metadata"):  # no handler for this method, or OPTIONS: DRF will answer 405
             return True
         scope = view.scopes[action]
         if scope is not None and scope not in request.auth.scopes:

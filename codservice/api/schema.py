@@ -1,8 +1,8 @@
 """The OpenAPI description, served at /api/schema: what each call takes and every answer that it can give.
 
-`describe` is put on a view's method. It adds what all calls share: the errors of the gate (401, 403, 429), ours (500,
-503), and the headers that the middleware sets. A list's parameters are told by its view's filters and pagination, a
-body that comes in by its serializer's fields, one that goes out by its `msgspec.Struct`.
+`describe` decorates a view's method. It adds what all calls share: the errors of the gate (401, 403, 429), our own
+(500, 503), and the headers that the middleware sets. A list's parameters come from its view's filters and pagination,
+a request body from its serializer's fields, a response body from its `msgspec.Struct`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ _OPEN = {403: ("https_required", "It came by plain http, which no key may.")}
 
 
 class Schema(AutoSchema):
-    """DRF's operations by their names in the API: `orders_list`, `orders_cancel`, `webhooks_rotate_secret`."""
+    """Names operations as the API does: `orders_list`, `orders_cancel`, `webhooks_rotate_secret`."""
 
     def get_operation_id(self) -> str:
         first, *others = [name for name in self.path.removeprefix("/api/v1/").split("/") if not name.startswith("{")]
@@ -53,23 +53,23 @@ class Schema(AutoSchema):
         return schema | getattr(serializer, "openapi_extra", {})
 
     def _map_serializer_field(self, field: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
-        if hasattr(field, "openapi"):  # a strict field of ours, which says itself what it takes
-            # A copy down to the ground: where null is allowed it is added to the list under `anyOf`. Without defaults:
-            # for generators of clients what has one is always there, and would have to be sent.
+        if hasattr(field, "openapi"):  # one of our strict fields, which define what they accept
+            # A deep copy, because `append_meta` adds null to the list under `anyOf`. No defaults: client generators
+            # take a field with one for always present, so that it would have to be sent.
             meta = self._get_serializer_field_meta(field, direction)
             meta.pop("default", None)
             schema = deepcopy(field.openapi)
-            if field.allow_null and "enum" in schema:  # null beside the choice: within it, generators name it thrice
+            if field.allow_null and "enum" in schema:  # null within the choice gets three names from generators
                 schema = {"anyOf": [schema]}
             return append_meta(schema, meta)
         return super()._map_serializer_field(field, direction, bypass_extensions)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
-        # Its filters and its page are asked for without a serializer; a list's own body says what it is.
+        # Filters and pagination are looked up without a serializer. The body of a list already describes the list.
         return serializer is None and self.view.action == "list"
 
     def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
-        if not hasattr(field, "openapi"):  # the strict fields have said it all
+        if not hasattr(field, "openapi"):  # strict fields are fully described already
             super()._insert_field_validators(field, schema)
 
 
@@ -87,7 +87,7 @@ def describe(
 ) -> Callable:
     """Describe a view's method: its body with an `example` that can be sent, its answers, its own errors.
 
-    With `is_open` it needs no key (its view's permission is `AllowAny`), and so no scope.
+    With `is_open` it needs no key, and so no scope: its view's permission is `AllowAny`.
     """
     responses: dict[int, Any] = dict(answers)
     said = ERRORS | (_OPEN if is_open else {})
@@ -124,12 +124,12 @@ _TEXT = {"type": "string"}
 
 
 def _header(name: str, schema: dict[str, Any] = _TEXT, **more: Any) -> OpenApiParameter:
-    """A header of the request or, with `response`, of answers with these codes."""
+    """A header of the request or, with `response`, of the answers with these status codes."""
     return OpenApiParameter(name, schema, OpenApiParameter.HEADER, **more)
 
 
 def _gate_headers(codes: list[int], uncounted: set[int]) -> list[OpenApiParameter]:
-    """`uncounted` are answers to what is counted against no key."""
+    """The headers of the gate. `uncounted` are the answers that count against no key's rate limit."""
     limited = [code for code in codes if code not in uncounted]
     count, test = {"type": "integer", "minimum": 0}, {"type": "string", "enum": ["test"]}
     return [
@@ -143,7 +143,7 @@ def _gate_headers(codes: list[int], uncounted: set[int]) -> list[OpenApiParamete
     ]
 
 
-GUIDES = "http://localhost:8000/docs/"  # the server's own address takes its place where one is asked
+GUIDES = "http://localhost:8000/docs/"  # replaced by the server's own address when it answers
 
 
 _TAGS = {
@@ -169,7 +169,7 @@ _IDS = {
 
 _DECIDED = "`order_already_decided`: The order is not where this step begins."
 _GONE = "`order_not_cancellable`: The order has been shipped."
-# What a 422 of an operation may be besides: a rule of the room's said no.
+# What else an operation's 422 can be: the refusal of a rule of its own.
 _REFUSALS = {
     "orders_partial_update": "`order_not_editable`: The order is no longer pending, or has changed too often.",
     "orders_cancel": _GONE,
@@ -180,7 +180,7 @@ _REFUSALS = {
 
 
 def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """drf-spectacular's hook: the last touches on the whole description."""
+    """Finish the whole description (drf-spectacular's hook)."""
     result.setdefault("servers", [{"url": "/"}])
     result["externalDocs"] = {"url": GUIDES, "description": "Guides, with examples to copy."}
     result["info"] |= {
@@ -199,7 +199,7 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
 
 
 class StructSchema(OpenApiSerializerExtension):
-    """A body that goes out: described by the very class that its bytes come from."""
+    """Describes a response body by the class that it is encoded from."""
 
     target_class = "msgspec.Struct"
     match_subclasses = True
@@ -220,18 +220,18 @@ class StructSchema(OpenApiSerializerExtension):
 
 
 def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of the object that `struct` goes out as; those within it are named, not included."""
+    """The JSON Schema of `struct` as it is sent. Objects within it are named, not included."""
     return _schemas(struct)[struct.__name__]
 
 
 def _schemas(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
-    """The schemas of `struct` and of all within it, by their names."""
+    """The schemas of `struct` and of all structs within it, by name."""
     _, schemas = msgspec.json.schema_components([struct], ref_template=_REF)
     named = {ref.rpartition("/")[2] for ref in _refs(schemas)} - schemas.keys()
     if others := [other for other in NAMED if other.__name__ in named]:
         schemas |= msgspec.json.schema_components(others, ref_template=_REF)[1]
     for schema in schemas.values():
-        schema.pop("title", None)  # says the name again
+        schema.pop("title", None)  # repeats the name
         _as_sent(schema)
     return schemas
 
@@ -240,7 +240,7 @@ _REF = "#/components/schemas/{name}"
 
 
 def _refs(schema: Any) -> Iterator[str]:
-    """All that a schema names."""
+    """All `$ref`s of a schema."""
     for key, part in schema.items() if isinstance(schema, dict) else enumerate(schema):
         if key == "$ref":
             yield part
@@ -249,7 +249,7 @@ def _refs(schema: Any) -> Iterator[str]:
 
 
 def _as_sent(schema: Any) -> None:
-    """msgspec takes a Decimal for a string; `dump_json` writes a number."""
+    """Describe Decimals as numbers, as `dump_json` writes them; msgspec describes them as strings."""
     if isinstance(schema, dict) and schema.get("format") == "decimal":
         schema["type"] = "number"
         del schema["format"]
@@ -258,7 +258,7 @@ def _as_sent(schema: Any) -> None:
 
 
 class ListSchema(OpenApiSerializerFieldExtension):
-    """Lists with their bounds, which drf-spectacular leaves out."""
+    """Adds the bounds of lists, which drf-spectacular leaves out."""
 
     target_class = "rest_framework.serializers.ListSerializer"
     match_subclasses = True

@@ -1,4 +1,4 @@
-"""`/api/schema`, and `/api/v1/me`: what a key may know of itself."""
+"""`/api/schema`, and `/api/v1/me`, which tells a key's details."""
 
 from functools import cache
 from typing import Annotated
@@ -23,7 +23,7 @@ from codservice.wire import Id, Moment
 
 
 class DescriptionView(APIView):
-    """The OpenAPI description, made once in each process: anybody may ask for it, and making it takes 50 ms."""
+    """The OpenAPI description, public and made once in each process because that takes 50 ms."""
 
     schema = None  # describes others
     authentication_classes, permission_classes = (), (AllowAny,)
