@@ -1,8 +1,8 @@
 """What /docs/ holds: the Markdown of `docs/` as pages, the API reference, and files that may be downloaded.
 
-English pages lie in `docs/`, French and Arabic ones under the same names in folders of it. Only what PARTS and FILES
-name, and `published.FILES`, has an address: no path of a request reaches the file system, and a file that somebody
-puts beside the others, such as a filled-in example, is nobody's to read.
+English pages are in `docs/`, French and Arabic ones under the same names in its folders. Only what PARTS, FILES and
+`published.FILES` name has an address: no path of a request reaches the file system, and a file that somebody puts
+beside the others, such as a filled-in example, is not served.
 """
 
 import json
@@ -24,10 +24,10 @@ from codservice.docs.rendering import Rendered, Section, render, typeset
 
 FOLDER = settings.BASE_DIR / "docs"
 LANGUAGES = dict(settings.LANGUAGES)
-FOLDERS = {"en": "", "fr": "fr/", "ar-dz": "ar/"}  # of their pages, and in their addresses
-# In which of them a reader is given a page, the best first: who reads Arabic here reads French before English.
+FOLDERS = {"en": "", "fr": "fr/", "ar-dz": "ar/"}  # of the languages' pages, also in their addresses
+# The languages in which a reader is given a page, best first: readers of Arabic here read French before English.
 READ = {"en": ["en"], "fr": ["fr", "en"], "ar-dz": ["ar-dz", "fr", "en"]}
-# The pages, in the order in which they are read, after `index`.
+# The pages after `index`, in reading order.
 PARTS = (
     (
         _("For merchants"),
@@ -44,7 +44,7 @@ PARTS = (
     (_("For operators"), ["operators", "scale", "reliability", "security"]),
     (_("For developers"), ["architecture", "dependencies"]),
 )
-# Pages that lie where people look for them in a repository.
+# Pages at the top of the project, where people look for them in a repository.
 AT_THE_TOP = {"changelog": "CHANGELOG.md", "security": "SECURITY.md"}
 # The files that may be downloaded.
 FILES = (
@@ -92,7 +92,7 @@ class Page:
         return _address(self.language, self.name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # one site is equal to itself alone, and so a key of caches
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity, and so usable as a key of caches
 class Site:
     pages: dict[tuple[str, str], Page]
     """By language and name."""
@@ -100,14 +100,14 @@ class Site:
     """By the address under /docs/."""
 
     def best(self, language: str) -> dict[str, Page]:
-        """Each page by its name, in the best language that who reads this one reads."""
+        """Each page by its name, in the best language for a reader of this one."""
         best = {}
         for read in reversed(READ[language]):
             best |= {name: page for (lang, name), page in self.pages.items() if lang == read}
         return best
 
     def parts(self, language: str) -> Iterator[tuple[str, list[Page]]]:
-        """The parts of the navigation with their pages."""
+        """The parts of the navigation, each with its pages."""
         best = self.best(language)
         for title, names in PARTS:
             yield str(title), [best[name] for name in names if name in best]
@@ -118,19 +118,19 @@ def _address(language: str, name: str) -> str:
 
 
 def address(name: str) -> str:
-    """Where a reader of the language of just now finds the page, without making any."""
+    """The page's address for a reader of the active language. No page is rendered for it."""
     languages = READ.get(translation.get_language() or "en", READ["en"])
     return _address(next((language for language in languages if _path(language, name)), "en"), name)
 
 
 def _written() -> list[tuple[str, str, Path]]:
-    """Language, name and place of the pages that somebody has written."""
+    """Language, name and path of the pages that people have written."""
     names = ["index", *(name for _, names in PARTS for name in names if name not in reference.NAMES)]
     return [(language, name, path) for language in LANGUAGES for name in names if (path := _path(language, name))]
 
 
 def site() -> Site:
-    """All pages and files, as they lie on the disk now."""
+    """All pages and files, as they are on the disk now."""
     files = tuple((name, path) for name in FILES if _is_ours(path := FOLDER / name))
     return _read(tuple((*page, page[-1].stat().st_mtime_ns) for page in _written()), files)
 
@@ -143,7 +143,7 @@ def _read(pages: tuple[tuple[str, str, Path, int], ...], files: tuple[tuple[str,
 
 @cache
 def _reference() -> dict[tuple[str, str], Page]:
-    """The pages of the API reference, in English as the description is."""
+    """The pages of the API reference, in English like the description."""
     guides = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))]
     examples = [json.loads(block) for text in guides for block in _EXAMPLES.findall(text)]
     chapters = reference.chapters(description(), examples)
@@ -151,7 +151,7 @@ def _reference() -> dict[tuple[str, str], Page]:
 
 
 def _path(language: str, name: str) -> Path | None:
-    """Where the page lies, if there is one in this language."""
+    """The page's path, or None if there is none in this language."""
     if name not in AT_THE_TOP:
         path = FOLDER / FOLDERS[language] / f"{name}.md"
     elif language == "en":
@@ -178,7 +178,7 @@ def _made(name: str, language: str, rendered: Rendered) -> Page:
 
 
 def where_to(address: str, folder: str) -> str:
-    """The address on the site for an address in a page of this folder of the project; `#…` and others' sites stay."""
+    """The address on the site for an address in a page of `folder`. Those with only `#…`, and other sites', stay."""
     parts = urlsplit(address)
     if parts.scheme or parts.netloc or not parts.path or parts.path.startswith("/"):
         return address

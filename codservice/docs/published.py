@@ -1,4 +1,4 @@
-"""Files of apps that may be downloaded under /docs/, by their address there. Apps add theirs when they are ready."""
+"""Files of apps that may be downloaded under /docs/, by their address there. Apps add them in `ready`."""
 
 from pathlib import Path
 

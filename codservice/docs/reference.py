@@ -1,7 +1,7 @@
 """The API reference: pages of /docs/ that are made from the OpenAPI description, one for each of its tags.
 
-Nothing is said here that the description does not say. Examples take the values that its own examples and those of the
-guides have under the same names, so that all read alike; what is nowhere an example gets a value of its type.
+The pages say nothing that the description does not. Examples take values of the same names from the description's own
+examples and the guides', so that all read alike. A field without any gets a value of its type.
 """
 
 import json
@@ -40,7 +40,7 @@ _BOUNDS = {
     "integer": ("minimum", "maximum", ""),
     "number": ("minimum", "maximum", ""),
 }
-# Of longer lists of values, and of longer patterns, nobody would read the whole.
+# Nobody would read longer lists of values or longer patterns.
 _MOST_VALUES, _LONGEST_PATTERN = 12, 60
 
 
@@ -91,7 +91,7 @@ class Operation:
 
 
 def chapters(description: dict[str, Any], examples: Iterable[Any]) -> dict[str, Rendered]:
-    """The pages by their names, NAMES, in that order. `examples` are values of JSON."""
+    """The pages by name, in the order of NAMES. `examples` are JSON values."""
     reader = _Reader(description, examples)
     about = {tag["name"]: tag["description"] for tag in description["tags"]}
     tagged = defaultdict(list)
@@ -152,8 +152,8 @@ class _Reader:
 
     def __init__(self, description: dict[str, Any], examples: Iterable[Any]) -> None:
         self.schemas = description["components"]["schemas"]
-        self.objects: list[dict[str, Any]] = []  # without others within
-        self.samples: dict[str, list[Any]] = defaultdict(list)  # values that are no objects, by their names
+        self.objects: list[dict[str, Any]] = []  # flat ones only
+        self.samples: dict[str, list[Any]] = defaultdict(list)  # values that are not objects, by name
         for each in examples:
             self._collect("", each)
 

@@ -1,4 +1,4 @@
-"""Markdown as HTML that needs no inline style or script, with anchors at its headings."""
+"""Renders Markdown as HTML without inline styles or scripts, with anchors at its headings."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -38,8 +38,8 @@ _APOSTROPHE = re.compile(r"(?<=\w)'")
 
 
 def typeset(text: str) -> str:
-    """Text of a page of the language that is active, with the signs that nobody types: no line ends within a number,
-    and in French none begins with what ends a word."""
+    """Text in the active language with the characters that nobody types: no line breaks within a number, and in French
+    none before the punctuation that ends a phrase."""
     text = grouped(text)
     if get_language() != "fr":
         return text
@@ -47,15 +47,15 @@ def typeset(text: str) -> str:
 
 
 def grouped(text: str) -> str:
-    """Text whose numbers stay together: in Arabic their groups would stand from right to left."""
+    """Text with the groups of each number kept together: within Arabic they would run from right to left."""
     return _GROUPS.sub("\N{NARROW NO-BREAK SPACE}", text)
 
 
 def render(text: str, where_to: Callable[[str], str]) -> Rendered:
-    """The page, each address in a link or image replaced by `where_to` of it. HTML in the text is shown, not obeyed."""
+    """The page, with each address of a link or image replaced by what `where_to` returns. HTML in it is escaped."""
     parser = _parser()
     tokens = parser.parse(text)
-    sections = list(_sections(tokens))  # as they are typed, which is what is searched
+    sections = list(_sections(tokens))  # before typesetting: search reads the text as it was typed
     for token in _all(tokens):
         if token.type == "text":
             token.content = typeset(token.content)
@@ -69,7 +69,7 @@ def render(text: str, where_to: Callable[[str], str]) -> Rendered:
 
 
 def inline(text: str) -> SafeString:
-    """The text of one paragraph as HTML, such as a description of the API's. HTML in it is shown, not obeyed."""
+    """The text of one paragraph, such as a description of the API, as HTML. HTML in it is escaped."""
     return SafeString(_parser().renderInline(text))  # noqa: S703  (what is rendered is escaped)
 
 
@@ -77,7 +77,7 @@ def inline(text: str) -> SafeString:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.use(anchors_plugin, min_level=1, max_level=3)
-    # What is wider than a phone is scrolled, by keyboard too.
+    # What is wider than a phone scrolls, by keyboard too.
     parser.add_render_rule("table_open", lambda *args: '<div class="scroll" ' + _scrolled(_("Table")) + "><table>\n")
     parser.add_render_rule("table_close", lambda *args: "</table></div>\n")
     shown = parser.renderer.rules["fence"]  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ def _scrolled(label: str) -> str:
 
 
 def _label_cells(tokens: list[Token]) -> None:
-    """Make the first cell of a row its heading, and give each other its column's: on a phone cells are stacked."""
+    """Make each row's first cell its heading, and label the others by column: on a phone cells are stacked."""
     headings: list[str] = []
     column, tag = 0, ""
     for token, following in pairwise(tokens):

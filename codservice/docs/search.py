@@ -1,7 +1,7 @@
-"""Search over the sections of the pages by PostgreSQL's full text search, blind to accents and spellings of Arabic.
+"""PostgreSQL's full text search over the sections of the pages, ignoring accents and variant spellings of Arabic.
 
-The pages lie on the disk and no table repeats them: each process has PostgreSQL make their vectors once, and hands them
-over with each query. PostgreSQL sees folded words; what is shown are those that they were folded from.
+The pages are files, and no table repeats them: each process has PostgreSQL make their vectors once, and sends them with
+each query. PostgreSQL sees folded words; results show the words as they are written.
 """
 
 import re
@@ -17,10 +17,10 @@ from codservice.docs.rendering import Section, grouped
 
 MAX_QUERY = 200  # characters
 _MOST_WORDS = 12  # of a query
-_LONGEST_WORD = 64  # characters of one of a query's; PostgreSQL takes 2046 bytes
+_LONGEST_WORD = 64  # characters of a word of a query; PostgreSQL takes 2046 bytes
 _BEFORE, _AROUND = 60, 220  # characters of an excerpt
 
-_CONFIGURATIONS = {"en": "english", "fr": "french", "ar-dz": "arabic"}  # the first two leave Arabic as it is folded
+_CONFIGURATIONS = {"en": "english", "fr": "french", "ar-dz": "arabic"}  # the first two leave folded Arabic words alone
 _VECTORS = """
 SELECT array_agg(
     setweight(to_tsvector(%(language)s::regconfig, heading), 'A')
@@ -31,7 +31,7 @@ SELECT array_agg(
 FROM unnest(%(headings)s::text[], %(titles)s::text[], %(texts)s::text[])
     WITH ORDINALITY AS section (heading, title, text, number)
 """
-# 1 divides by the logarithm of the length: a long section has to say it more often.
+# The 1 divides the rank by the logarithm of the length: a long section must contain the words more often.
 _BEST = """
 SELECT number - 1
 FROM unnest(%(vectors)s::tsvector[]) WITH ORDINALITY AS section (vector, number),
@@ -46,7 +46,7 @@ FROM unnest(%(words)s::text[]) AS word, to_tsquery(%(language)s::regconfig, %(qu
 WHERE to_tsvector(%(language)s::regconfig, word) @@ query
 """
 
-# Vowel signs of Arabic are no letters and would end a word.
+# Vowel signs of Arabic are not letters, and would end a word.
 _WORD = re.compile(r"[^\W_](?:[^\W_]|[\u064b-\u065f\u0670\u0640])*")
 _SAME = str.maketrans({"ى": "ي", "ة": "ه", "ـ": "", "œ": "oe", "æ": "ae"})
 
@@ -66,9 +66,10 @@ class Result:
 
 
 def search(site: Site, language: str, query: str) -> list[Result]:
-    """At most 20 sections that have all words of the query, best first; when none has, those that have any.
+    """At most 20 sections that contain all words of the query, best first.
 
-    The beginning of a word is enough where the whole word is nowhere. Raises django.db.Error when the database is away.
+    If there are none, words may be the beginnings of others; and if there are still none, one of them is enough. Raises
+    django.db.Error when the database is away.
     """
     words = [word[:_LONGEST_WORD] for word in _fold(query[:MAX_QUERY]).split()][:_MOST_WORDS]
     begun = [f"{word}:*" if len(word) > 1 else word for word in words]
@@ -86,7 +87,7 @@ def search(site: Site, language: str, query: str) -> list[Result]:
 
 @lru_cache(maxsize=len(LANGUAGES))
 def _index(site: Site, language: str) -> tuple[list[tuple[Page, Section]], str]:
-    """The sections of the pages that who reads this language is given, and PostgreSQL's vectors of them."""
+    """The sections of the pages for readers of this language, and PostgreSQL's vectors of them."""
     sections = [(page, section) for page in site.best(language).values() for section in page.sections]
     headings = [_fold(section.heading) for _, section in sections]
     titles = [_fold(page.title) for page, _ in sections]
@@ -101,13 +102,13 @@ def _column(statement: str, language: str, **values: Any) -> list[Any]:
 
 
 def _fold(text: str) -> str:
-    """The words of a text: letters and digits alone, with a space between words, whatever the text holds."""
+    """The folded words of any text: only letters and digits, with a space between words."""
     return " ".join(_fold_word(word) for word in _WORD.findall(text))
 
 
 @lru_cache(maxsize=20_000)
 def _fold_word(word: str) -> str:
-    """What a word has in common with its other spellings: no case, accents, vowel signs, hamza or Arabic article."""
+    """A word without what its spellings differ in: case, accents, vowel signs, hamza and the Arabic article."""
     plain = unicodedata.normalize("NFKD", word.casefold()).translate(_SAME)
     plain = "".join(sign for sign in plain if sign.isalnum())
     return plain[2:] if plain.startswith("ال") and len(plain) > 4 else plain

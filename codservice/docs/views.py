@@ -1,4 +1,4 @@
-"""The pages of /docs/ and the files beside them: public, in three languages. Only search needs the database."""
+"""The pages of /docs/ and the files beside them, public and in three languages. Only search needs the database."""
 
 import logging
 from http import HTTPStatus
@@ -35,7 +35,7 @@ def page(request: HttpRequest, name: str = "index", language: str = "en") -> Htt
     raise Http404
 
 
-@csrf_exempt  # nothing is written; what has no token is refused as any other call of the API
+@csrf_exempt  # nothing is written, and a POST is refused in JSON as everywhere in the API
 def api_docs(request: HttpRequest) -> HttpResponse:
     """The page at `/api/docs`, where every refusal is JSON (docs/errors.md)."""
     if request.method not in ("GET", "HEAD"):

@@ -1,9 +1,9 @@
-"""Everything of an account as a ZIP file: a CSV file for each of its tables, its twin's in a folder `test`.
+"""All data of an account as a ZIP file: a CSV file for each of its tables, its twin's in a folder `test`.
 
-Written while it is read, in constant memory however much it is, and without a transaction or cursor that waits for a
-slow client: each page of rows is a statement of its own, along an index. A row is as it is when its page is read.
-What opens a door is not in it: keys and signing secrets are kept as digests or encrypted, in binary columns, which are
-left out; of people only PEOPLE is given, and of who works here nothing.
+The file is written while it is sent, in constant memory whatever its size. No transaction or cursor waits for a slow
+client: each page of rows is a statement of its own, along an index, so a row is as it is when its page is read.
+Nothing in it gives access: keys and signing secrets are kept as digests or encrypted, in binary columns, which are left
+out. It has only the PEOPLE columns of the account's people, and nothing about our staff.
 """
 
 import json
@@ -25,11 +25,11 @@ PEOPLE = ("username", "email", "first_name", "last_name", "date_joined", "last_l
 
 
 class ExportedTable(NamedTuple):
-    """A table whose rows are exported. `link` is the column that leads to their account; with `below` it leads to the
-    rows of another table, which are the account's.
+    """A table whose rows are exported.
 
-    `key` orders the rows of one account, or of one row above, along an index. Without `columns` all are given; `cover`
-    takes out of a row what is not for the account. `most` rows are in memory at once: few, where one may be long.
+    `link` is the column that leads to the account, or with `below` to a row of that other exported table. `key` orders
+    the rows of one account, or of one row above, along an index. Without `columns` all are exported. `cover` blanks
+    what the account may not see. `most` is how many rows are in memory at once: few, where a row may be long.
     """
 
     model: type[Model]
@@ -47,7 +47,7 @@ def _cover_staff(row: dict[str, Any]) -> None:
         row |= {"actor": "", "actor_id": None, "address": ""}
 
 
-# File → table, in their order in the ZIP. Rooms add theirs when they are ready.
+# Tables by the name of their file, in the order of the ZIP. Apps add theirs in `ready`.
 TABLES = {
     "account": ExportedTable(Account, ("id",), link="id"),
     "people": ExportedTable(User, ("id",), columns=PEOPLE),
@@ -97,7 +97,7 @@ def _pages(account: Account, table: ExportedTable) -> Iterator[list[dict[str, An
 
 
 def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
-    """The rows that belong to these rows of the table above: all at once where they are few, else half by half."""
+    """The rows that belong to these rows of the table above: all at once if they are few, otherwise half by half."""
     page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.most + 1])
     if len(page) <= table.most:
         yield page

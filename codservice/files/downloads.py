@@ -1,4 +1,4 @@
-"""Files as answers of pages, sent as they are read; tables as CSV or XLSX."""
+"""Downloads of pages, sent while they are made: any file, and tables as CSV or XLSX."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,9 +13,10 @@ from codservice.files.tables import csv_pieces
 def table_answer(
     request: HttpRequest, filename: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> StreamingHttpResponse:
-    """A file to keep, CSV or XLSX as its name ends. `rows` are asked for while it is sent, by other threads too.
+    """A download of a table, CSV or XLSX by the suffix of `filename`.
 
-    CSV has semicolons where people's spreadsheets expect them, which in Algeria they do in French and Arabic.
+    `rows` are iterated while the file is sent, possibly in another thread. CSV has semicolons in French and Arabic,
+    because spreadsheets expect them there in Algeria.
     """
     if filename.endswith(".xlsx"):
         kind, pieces = workbooks.CONTENT_TYPE, workbooks.pieces(header, rows)
@@ -26,6 +27,6 @@ def table_answer(
 
 
 def file_answer(filename: str, content_type: str, pieces: Iterable[bytes]) -> StreamingHttpResponse:
-    """A file to keep."""
+    """A download."""
     disposition = {"Content-Disposition": f'attachment; filename="{filename}"'}
     return StreamingHttpResponse(pieces, content_type=content_type, headers=disposition)

@@ -1,9 +1,9 @@
-"""In which encoding a CSV file is, where that is certain.
+"""Finds the encoding of a CSV file, where that is certain.
 
 Excel saves “CSV” in the code page of its Windows: 1252 in French, 1256 in Arabic. French in small letters has the same
-bytes in both. A capital such as É has the byte of an Arabic letter, but stands in a word with Latin ones, as no Arabic
-letter does; À has that of a letter of Urdu, and may stand alone (`À domicile`). What says neither, as files of DOS and
-of a Mac, is not guessed at: detectors such as charset_normalizer read some Arabic names in a file of Latin words as
+bytes in both. A capital such as É has the byte of an Arabic letter, but shares its word with Latin letters; no Arabic
+letter does. À has the byte of a letter of Urdu, and may stand alone (`À domicile`). Anything else, such as files from
+DOS or a Mac, is not guessed: detectors such as charset_normalizer turn some Arabic names in a file of Latin words into
 letters that nobody wrote.
 """
 
@@ -26,19 +26,19 @@ _has_other_than_french = re.compile(
 _has_other_than_arabic = re.compile(
     rb"[^%b%b]|[%b][%b]|[%b][%b]" % (_COMMON, _ARABIC, _LATIN, _ARABIC, _ARABIC, _LATIN)
 ).search
-_has_arabic_word = re.compile(rb"[%b]{2}" % _ARABIC).search  # a letter alone may be the É of a name
+_has_arabic_word = re.compile(rb"[%b]{2}" % _ARABIC).search  # a single one may be the É of a name
 
 
 def encoding_of(file: IO[bytes]) -> str | None:
-    """Python's name of UTF-8, of UTF-16 behind its mark, of Windows-1252 or Windows-1256; None for any other.
+    """Python's name of the file's encoding: UTF-8, UTF-16 with its mark, Windows-1252 or Windows-1256. Otherwise None.
 
-    The file is read whole, in constant memory.
+    Reads the whole file, in constant memory.
     """
     file.seek(0)
     first = file.readline(_PIECE)
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and first[2:4] != b"\0\0":
         return "utf-16"
-    if b"\0" in first:  # UTF-16 without its mark, and UTF-32, whose ASCII would be UTF-8 with a NUL at each letter
+    if b"\0" in first:  # UTF-16 without its mark, or UTF-32: their ASCII would pass for UTF-8 with NULs
         return None
     if _is_utf_8(file):
         return "utf-8-sig"

@@ -1,4 +1,4 @@
-"""For pages that lead to the documentation."""
+"""A tag for pages that link to the documentation."""
 
 from django import template
 
