@@ -1,4 +1,4 @@
-"""Commands that take a file of rows in."""
+"""The base of commands that import a file of rows."""
 
 import gc
 import os
@@ -22,21 +22,21 @@ from codservice.errors import Errors
 from codservice.files.intake import Entry, Intake, batches, blame, see
 from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
 
-MOST_SHOWN = 1000  # refusals; a report has them all
-MAX_PIPED = 1 << 30  # bytes, all of which lie in the folder for temporary files; a file is read where it is
+MOST_SHOWN = 1000  # refused entries; a report has them all
+MAX_PIPED = 1 << 30  # bytes; they are copied to the folder for temporary files, while a file is read where it is
 _RETRY_AFTER = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds
 
 
 class FileCommand(Command):
-    """A command that takes a file of rows in, a batch at a time, each in a short transaction of its own.
+    """A command that imports a file of rows, a batch at a time, each in a short transaction of its own.
 
-    What is refused is said with its line, and with `--report` written to a file that can be mended and given to the
-    command again; exit status 1 then. After Ctrl-C or a crash the same command goes on: what is in is known again.
-    A subclass says by which intake.
+    Refused rows are shown with their lines, and the exit status is 1. With `--report` they are also written to a file
+    that can be corrected and given to the command again. After Ctrl-C or a crash, running the same command again goes
+    on: it recognises what is in already. A subclass supplies the intake.
     """
 
     required: Sequence[str] = ()  # columns
-    named_by: Sequence[str] = ()  # columns by which people know an entry
+    named_by: Sequence[str] = ()  # columns by which people recognise an entry
     batch = 1000  # rows
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -48,17 +48,17 @@ class FileCommand(Command):
         parser.add_argument("--json", action="store_true", help="print the counts and what was refused as JSON")
 
     def begin(self, options: dict[str, Any]) -> Intake:
-        """The intake for the file, by the other options. Raises CommandError."""
+        """The intake for the file, from the other options. Raises CommandError."""
         raise NotImplementedError
 
     def hold(self) -> None:
-        """With `--atomic`: lock what the whole file may need, in the transaction that is to hold it."""
+        """With `--atomic`: lock what the whole file may need, at the start of its transaction."""
 
     def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
-        """Called after each batch: all of it is taken in, except for the entries that were refused."""
+        """Called after each batch, all of which is taken in except for the refused entries."""
 
     def again(self) -> str:
-        """How to go on after an interruption, when it is not by running the same command again."""
+        """How to go on after an interruption. Empty if by running the same command again."""
         return ""
 
     def summary(self) -> str:
@@ -138,7 +138,7 @@ class FileCommand(Command):
                     taken = self.intake.take_in(batch)
                 break
             except OperationalError as error:
-                # What goes away when somebody else's transaction ends.
+                # Only what passes when another transaction ends is worth another try.
                 if wait is None or not isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
                     raise
                 time.sleep(wait)
@@ -153,7 +153,7 @@ class FileCommand(Command):
                 add(row, " ".join(reasons.get(row.line, [see(reasons)])))
 
     def reasons(self, entry: Entry, errors: Errors) -> dict[int, list[str]]:
-        """What is wrong, in words, by line."""
+        """What is wrong in each line, in words."""
         return {
             line: [f"{column}: {' '.join(sentences)}" if column else " ".join(sentences) for column, sentences in wrong]
             for line, wrong in blame(entry, errors, self.intake).items()
@@ -178,7 +178,7 @@ class FileCommand(Command):
 
 
 def _what_stopped(stopped: BaseException, file: Path) -> str:
-    """A sentence. `file` is the one that was written, or else the one that was read."""
+    """A sentence about why the command stopped. `file` is the report if there is one, otherwise the file read."""
     match stopped:
         case UnreadableTable():
             return str(stopped)
@@ -190,14 +190,14 @@ def _what_stopped(stopped: BaseException, file: Path) -> str:
 
 
 def _status_of(stopped: BaseException) -> int:
-    """The exit status: as a shell has it of who was told to stop, else 1."""
+    """The exit status: after a signal the one that shells expect, otherwise 1."""
     if isinstance(stopped, KeyboardInterrupt):
         return 128 + signal.SIGINT
     return stopped.code if isinstance(stopped, SystemExit) else 1  # type: ignore[return-value]
 
 
 def _refuse_report(report: Path, file: Path) -> None:
-    """Raises CommandError for a report that would replace a folder, a pipe, a device or the file that is read."""
+    """Raise CommandError for a report that would replace a folder, a pipe, a device or the file that is read."""
     try:
         if report.exists() and not report.is_file():
             raise CommandError(f"--report: {report} already exists and is not a file.")
@@ -211,18 +211,18 @@ def _refuse_report(report: Path, file: Path) -> None:
 
 
 def _draft_of(report: Path) -> Path:
-    """What is written until the report is whole."""
+    """The file that is written until the report is complete."""
     path = Path(os.path.realpath(report))
     return path.with_name(f"{path.name}.part")
 
 
 @contextmanager
 def _report(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], None]]:
-    """Gives a function that adds a row of `table` and the reason to the report at `path`, or does nothing without one.
+    """Yield a function that adds a row of `table` and a reason to the report at `path`, or does nothing without a path.
 
-    The report has the table's own columns, so that it can be mended and read like the table. It is there, in place of
-    an earlier one, when all is written; after an exception it is not. A link stays, and what it leads to is written.
-    Raises OSError.
+    The report has the table's own columns, so that it can be corrected and read like the table. It replaces an earlier
+    report only when it is complete, and an exception leaves none behind. A symbolic link stays, and its target is
+    written. Raises OSError.
     """
     if path is None:
         yield lambda row, reason: None
@@ -247,23 +247,23 @@ def _report(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], No
 
 
 def _for_us_alone(path: str, flags: int) -> int:
-    """Customers' names and numbers stand in it."""
+    """An opener of files that only we can read: the report holds customers' names and numbers."""
     return os.open(path, flags, 0o600)
 
 
 def _kept(path: Path) -> IO[bytes] | None:
-    """A copy of standard input or another pipe, which can be read only once, in a file without a name; else None.
+    """A copy, in an unnamed file, of standard input or another pipe, which can be read only once. Otherwise None.
 
-    Raises UnreadableTable for a device, and for more than MAX_PIPED: some have no end.
+    Raises UnreadableTable for a device, and for more than MAX_PIPED bytes: some pipes never end.
     """
     if path.is_char_device():
         raise UnreadableTable(f"{path} is a device and no file.")
     is_standard_input = path == Path("-")
     if not is_standard_input and not path.is_fifo():
         return None
-    if is_standard_input and sys.stdin is None:  # the shell's <&-
+    if is_standard_input and sys.stdin is None:  # closed with the shell's <&-
         raise UnreadableTable("The standard input is closed. Give it a file, such as < orders.csv.")
-    kept = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
+    kept = tempfile.TemporaryFile()  # noqa: SIM115 - the caller reads it
     with nullcontext(sys.stdin.buffer) if is_standard_input else path.open("rb") as source:
         while piece := source.read(1 << 20):
             kept.write(piece)
@@ -275,7 +275,7 @@ def _kept(path: Path) -> IO[bytes] | None:
 
 @contextmanager
 def _undone() -> Iterator[None]:
-    """What happens inside is rolled back at the end."""
+    """Roll back, at the end, all that happens inside."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
@@ -283,7 +283,8 @@ def _undone() -> Iterator[None]:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """A batch makes many objects and no cycles: looking for cycles among them as usual took a third of an import."""
+    """Collect garbage less often. A batch makes many objects but no cycles; the usual search for cycles took a third of
+    an import."""
     usual = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

@@ -1,4 +1,4 @@
-"""Which column of a file is which of ours: its heading in French, Arabic or English, however it is written."""
+"""Finds our columns in a file by its headings, in French, Arabic or English and however they are written."""
 
 import re
 import unicodedata
@@ -13,19 +13,20 @@ from django.utils.translation import override
 _ARABIC = str.maketrans("أإآٱىة", "اااايه", "ـ")
 _WORD = re.compile(r"[^\W_]+")
 _MOST_READ = 200  # characters of a heading, as many as are shown
-# Between what one heading says twice, as in `Commune / Ville` and `الولاية (Wilaya)`, or before what it counts in.
+# Between two names in one heading, as in `Commune / Ville` and `الولاية (Wilaya)`, or before its currency.
 _PARTS = re.compile(r"[()\[\]/|\n]|\s[-–—]\s|\s(?=(?:DA|DZD|دج|د\.ج)\.?\s*$)", re.IGNORECASE)
 _CURRENCY = {"da", "dzd", "dinar", "dinars", "دج", "د ج", "دينار"}
 _ARTICLES = {"de", "du", "des", "d", "la", "le", "les", "l", "a", "of", "the"}
 
 
 class Column(NamedTuple):
-    """A column of ours: what people call it (`label`, translated), and which headings mean it besides.
+    """One of our columns: its translated `label`, and the `headings` that also mean it.
 
-    A heading of `beside` means it where the file has the other one too, and one of `vague` where no other of the file's
-    does: an earlier one before a later one. Where its cells are like no others, `fits` knows them. A file without it
-    may have one text for all its rows, where `constant` is the one that is proposed, which may be empty, and `help`
-    what people are told of it. What is the `rest_of` another has no headings where that has its own name.
+    `beside` are pairs: the first heading means this column if the file has the second one too. A `vague` heading means
+    it only if no other heading of the file does; earlier ones win over later ones. `fits` recognises cells that only
+    this column has. `constant` allows one text for all rows of a file without the column: it is the proposed one, which
+    may be empty, and `help` explains it to people. `rest_of` names the column whose rest this one holds: its `beside`
+    headings do not count in a file that has that column under its own name.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Column(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """The words of a short text, the same for all ways of writing them: without case, accents and punctuation."""
+    """The words of a short text without case, accents, punctuation and Arabic's variant letters."""
     text = unicodedata.normalize("NFKD", text[:_MOST_READ].casefold())
     text = "".join(sign for sign in text if not unicodedata.combining(sign) or sign in "\u0653\u0654\u0655")
     found = _WORD.findall(unicodedata.normalize("NFC", text).translate(_ARABIC))
@@ -48,14 +49,14 @@ def words(text: str) -> list[str]:
 
 
 def key(heading: str) -> str:
-    """A key that is the same for all ways of writing a heading: of its words without articles."""
+    """A key that is the same for all ways of writing a heading: its words without articles."""
     return " ".join(word for word in words(heading) if word not in _ARTICLES)
 
 
 @cache
 def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str], list[dict[str, str]]]:
-    """The name of the column that a heading means, by the heading's key: of what is listed, of labels, and of both with
-    the first vague heading of each column, then with the second too, and so on."""
+    """Three kinds of look-up from a heading's key to a column's name: of listed headings; of labels; and a list of both
+    together, then with the first vague heading of each column, then with the second too, and so on."""
     listed = [(heading, column.name) for column in columns for heading in (column.name, *column.headings)]
     labels = [(label, column.name) for column in columns for label in _in_all_languages(column.label)]
     listed_names, label_names = ({key(heading): name for heading, name in reversed(each)} for each in (listed, labels))
@@ -67,12 +68,12 @@ def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str],
 
 
 def _parts(heading: str) -> set[str]:
-    """The keys of the parts of a heading, currencies aside."""
+    """The keys of a heading's parts, without currencies."""
     return {key(part) for part in _PARTS.split(heading[:_MOST_READ])} - {""} - _CURRENCY
 
 
 def _in_parts(parts: set[str], known: dict[str, str]) -> str:
-    """The column that each part of a heading means; empty where they do not all mean the same."""
+    """The column that all parts of a heading mean. Empty if they do not all mean the same."""
     names = {known.get(part, "") for part in parts}
     return names.pop() if len(names) == 1 else ""
 
@@ -80,9 +81,10 @@ def _in_parts(parts: set[str], known: dict[str, str]) -> str:
 def by_cells(
     found: dict[str, int], titles: Sequence[str], rows: Sequence[Sequence[str]], columns: tuple[Column, ...]
 ) -> dict[str, int]:
-    """The places of columns, as `meant` has found them, where cells may say more than a vague heading, or one unknown.
+    """Correct the places of columns that `meant` found: cells can tell more than a vague or unknown heading.
 
-    Such a column is where most cells of `rows` fit, if there is but one, and nowhere where those of its heading do not.
+    A column without a clear heading is placed where most cells of `rows` fit it, if there is only one such place. If
+    the cells under its vague heading do not fit, it is not there.
     """
     found = dict(found)
     cells = [[row[place] for row in rows if place < len(row) and row[place]] for place in range(len(titles))]
@@ -113,12 +115,12 @@ def _in_all_languages(text: Any) -> list[str]:
 
 
 def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
-    """For each heading the name of the column that it means, empty when it means none; no column twice.
+    """The name of the column that each heading means, or an empty string. No column is named twice.
 
-    A column's own name comes before what usually means it, what is listed before a label (`Stock` before `In stock?`),
-    and then a heading on the left before one on the right. What has a `#` is a number, and so no name: `Item #`.
-    Then come headings of several parts, such as `Prix (DA)` or `الولاية (Wilaya)`, each of which means the same, and
-    last what is vague, such as `Montant`, beside which `Total` or `À encaisser` is meant.
+    A column's own name wins over other headings, a listed heading over a label (`Stock` over `In stock?`), and then the
+    left one over the right one. A heading with `#` is a number, so it never means a name: `Item #`. Next come headings
+    whose parts all mean the same, such as `Prix (DA)` or `الولاية (Wilaya)`. Vague ones come last, such as `Montant`,
+    which gives way to `Total` or `À encaisser`.
     """
     names = {column.name for column in columns}
     own = [name if (name := heading.strip().lower().replace(" ", "_")) in names else "" for heading in headings]

@@ -1,4 +1,4 @@
-"""What the rows of a file become: all that a command and an upload share about it."""
+"""What the rows of a file become, for commands and uploads alike."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +12,15 @@ from codservice.errors import Errors
 from codservice.files.headings import Column
 from codservice.files.tables import Row
 
-# Characters of rows that are held at once: a small spreadsheet may say one long text in each of its cells.
+# Characters of rows in memory at once: a small spreadsheet may repeat one long text in each of its cells.
 MAX_TEXT = 4 << 20
 
-Entry = Sequence[Row]  # the rows that stand for one thing
-Blame = list[tuple[str, list[str]]]  # what is wrong in a row: columns, or none, and sentences
+Entry = Sequence[Row]  # the rows that describe one thing
+Blame = list[tuple[str, list[str]]]  # what is wrong in a row: a column, which may be empty, and sentences
 
 
 class Taken(NamedTuple):
-    """What became of a batch: how many things of which kind, "refused" ones too, and what was refused."""
+    """What became of a batch: counts by outcome, "refused" included, and the refused entries with their errors."""
 
     counts: dict[str, int]
     refused: list[tuple[Entry, Errors]]
@@ -29,66 +29,66 @@ class Taken(NamedTuple):
 class Intake:
     """Takes the rows of one file into an account, in the order of the file and a batch at a time.
 
-    A subclass says what a batch does, how it is counted, and what an entry is called that may come only once.
-    `constants` are texts by column, as if each row had them: of columns that the file does not have. What people wrote
-    there is kept as it is `understood`.
+    A subclass defines what happens to a batch, how it is counted, and the name of an entry that may come only once.
+    `constants` are texts by column, for columns that the file does not have: they count as if each row had them. What
+    people entered there is stored as it was `understood`.
     """
 
     columns: tuple[Column, ...] = ()
-    required: Sequence[tuple[str, ...]] = ()  # of each one at least must be there
-    of_campaign: Sequence[str] = ()  # columns whose `constants` hold for the files of one advertisement alone
-    counted: Mapping[str, Any] = {}  # what `take` counts, and what people call it
-    refused: Any = _("Refused")  # what people call those that are not taken
+    required: Sequence[tuple[str, ...]] = ()  # the file must have at least one column of each group
+    of_campaign: Sequence[str] = ()  # columns whose `constants` only hold for the files of one advertisement
+    counted: Mapping[str, Any] = {}  # what `take` counts, with labels for people
+    refused: Any = _("Refused")  # the label of those that are not taken
     batch = 1000  # rows
 
     def __init__(self, account_id: UUID, *, actor: Actor, constants: Mapping[str, str] = {}) -> None:
         self.account_id, self.actor = account_id, actor
         self.constants = self.understood(account_id, constants)
-        self._lines: dict[str, int] = {}  # of each name
+        self._lines: dict[str, int] = {}  # where each name came first
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         return ([row] for row in rows)
 
     def name_of(self, entry: Entry) -> str | None:
-        """What no other entry of the file may be called; None of one without such a name."""
+        """The name that no other entry of the file may have, or None if this one has no such name."""
         return None
 
     def first_line(self, entry: Entry) -> int:
-        """Where the first entry of this one's name begins."""
+        """The line in which the first entry with this one's name begins."""
         name = self.name_of(entry)
         return entry[0].line if name is None else self._lines.setdefault(name, entry[0].line)
 
     def note(self, entry: Entry) -> None:
-        """Remember an entry that an earlier run over the same file has tried; it never tried one that is not whole."""
+        """Remember an entry that an earlier run over the same file tried. It never tried one that is not whole."""
         if _is_whole(entry):
             self.first_line(entry)
 
     def take_in(self, batch: Sequence[Entry]) -> Taken:
-        """Take a batch in, in the caller's transaction or one of its own; called again after one that was undone."""
+        """Take a batch in, in the caller's transaction or one of its own. May be called again if that was undone."""
         counts, refused = self.take([*filter(_is_whole, batch)])
         refused = [*refused, *((entry, {"": [_SURPLUS]}) for entry in batch if not _is_whole(entry))]
         return Taken({**counts, "refused": len(refused)}, refused)
 
     def take(self, entries: Sequence[Entry]) -> Taken:
-        """A subclass's part of `take_in`: take whole entries in, and count what is `counted`."""
+        """Take whole entries in, and count what is `counted`: a subclass's part of `take_in`."""
         raise NotImplementedError
 
     @classmethod
     def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
-        """The same, by the columns in which rows would say it."""
+        """The same constants, by the columns in which rows would have them."""
         return constants
 
     @classmethod
     def wrong_constants(cls, constants: Mapping[str, str]) -> Errors:
-        """What is wrong with which of them, whatever the rows say."""
+        """What is wrong with constants, whatever the rows hold."""
         return {}
 
     def row_of(self, path: str) -> tuple[int, str]:
-        """Which of an entry's rows, and which column of it, an error's path leads to."""
+        """The row (its index in the entry) and column that an error's path leads to."""
         return 0, path
 
 
-# What spreadsheets, in English and in French, show in place of a value, which then is nobody's.
+# What English and French spreadsheets show in place of a value that failed.
 _ERRORS = {
     "#N/A", "#N/D", "#REF!", "#DIV/0!", "#VALUE!", "#VALEUR!", "#NAME?", "#NOM?", "#NUM!", "#NOMBRE!", "#NULL!",
     "#NUL!", "#SPILL!", "#PROPAGATION!", "#CALC!", "#ERROR!", *(f"Err:{number}" for number in range(501, 541)),
@@ -99,7 +99,7 @@ FAILED = "Is an error from the spreadsheet's formula. Correct it, or enter the v
 
 
 def has_failed(cell: str) -> bool:
-    """Whether a cell has the error of a formula in place of a value; some write it with a blank before its sign."""
+    """Whether a cell holds a formula's error instead of a value. Some programs put a blank before its last sign."""
     return cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS
 
 
@@ -107,12 +107,12 @@ _SURPLUS = "The row has more cells than the first line has columns. Put text wit
 
 
 def _is_whole(entry: Entry) -> bool:
-    """Whether each of its rows is what its writer meant."""
+    """Whether none of its rows has surplus cells: each is what its writer meant."""
     return not any(row.surplus for row in entry)
 
 
 def blame(entry: Entry, errors: Errors, intake: Intake) -> dict[int, Blame]:
-    """What is wrong in which of the entry's rows, by line."""
+    """What is wrong in the entry's rows, by line."""
     found: dict[int, Blame] = {}
     for path, sentences in errors.items():
         index, column = intake.row_of(path)
@@ -122,17 +122,17 @@ def blame(entry: Entry, errors: Errors, intake: Intake) -> dict[int, Blame]:
 
 
 def see(lines: Mapping[int, Any]) -> str:
-    """What is said of a row that is refused because of another one."""
+    """The reason for a row that is refused because of another one."""
     return f"See line {next(iter(lines))}."
 
 
 def text_in(row: Row) -> int:
-    """Characters."""
+    """The number of characters in a row."""
     return sum(map(len, row.cells.values())) + sum(map(len, row.surplus))
 
 
 def batches(entries: Iterator[Entry], size: int) -> Iterator[list[Entry]]:
-    """The entries in batches of about `size` rows, or less where these have more text than MAX_TEXT."""
+    """The entries in batches of about `size` rows, or fewer where they have more text than MAX_TEXT."""
     batch: list[Entry] = []
     rows = text = 0
     for entry in entries:

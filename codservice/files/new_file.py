@@ -1,4 +1,4 @@
-"""A file that is there only when it is whole."""
+"""Writing a file that appears only when it is complete."""
 
 import errno
 import os
@@ -9,15 +9,15 @@ from pathlib import Path
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Gives the path of a draft to write to, readable by us alone, which becomes `path` when the block is over.
+    """Yield the path of a draft that only we can read, which becomes `path` at the end of the block.
 
-    An exception in the block takes it away; who is killed leaves it, as PATH.part. Raises OSError, FileExistsError when
-    there is something of either name, such as a link that leads nowhere.
+    An exception in the block removes the draft. A process that is killed leaves it, as PATH.part. Raises OSError, and
+    FileExistsError if anything has either name, even a link that leads nowhere.
     """
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     draft = path.with_name(f"{path.name}.part")
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it is there both names are ours
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it exists, both names are ours
     try:
         if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -32,7 +32,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def _keep_name(path: Path) -> None:
-    """Write the folder to the disk: else a file that is said to be there may be gone when the machine ends suddenly."""
+    """Write the folder to the disk. Otherwise the file may be gone after a power failure, although we reported it."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

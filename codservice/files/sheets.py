@@ -1,8 +1,7 @@
-"""A spreadsheet's first sheet that is shown as lines of text, read in a process of its own that may not grow.
+"""Reads a spreadsheet's first visible sheet as lines of text, in a process of its own with bounded memory.
 
-A file of 1 kB can name a cell so far away that the sheet between fills all memory, and no check of a file before it is
-read finds every such trick in four formats. So whoever reads it has bounds that the kernel keeps: `read` runs this file
-as a program.
+A file of 1 kB can name a cell so far away that the sheet up to it fills all memory, and no check beforehand finds every
+such trick in four formats. So `read` runs this file as a program, whose limits the kernel enforces.
 """
 
 import os
@@ -22,45 +21,45 @@ import python_calamine
 
 SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
 
-# What reading may take. A sheet of 200 000 rows and 20 columns takes half of the memory.
+# The limits of reading. A sheet of 200 000 rows and 20 columns takes half of the memory.
 MAX_MEMORY = 1 << 30
 MAX_CPU_SECONDS = 120
 MAX_WRITTEN = 1 << 30
-# What is refused in words, before it is tried.
+# Beyond these a file is refused with a sentence that says why.
 MAX_UNZIPPED = 256 << 20
-MAX_ROWS = MAX_UNZIPPED  # bytes of all rows: with a text that stands once in it a file of 20 kB had a gigabyte
+MAX_ROWS = MAX_UNZIPPED  # bytes of all rows: a file of 20 kB held a gigabyte, as cells can share one text
 MAX_COLUMNS = 500
-MAX_CELL = 32_767  # characters, as many as Excel takes: a text that stands once in the file may be that of many cells
+MAX_CELL = 32_767  # characters, as in Excel: many cells may share one text of the file
 MAX_ROW = 1 << 20  # bytes
-MAX_NAME = 100  # characters of a sheet's that are shown; Excel gives it 31
+MAX_NAME = 100  # characters of a sheet's name that are shown; Excel allows 31
 _SHOWN = (python_calamine.SheetTypeEnum.WorkSheet, python_calamine.SheetVisibleEnum.Visible)
-_KNOWN_TO_IT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # of the environment, which has the service's secrets
-_REFUSED = 3  # exit status: why stands on stderr, where else the sheet is named
+_KNOWN_TO_IT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # all it gets of the environment, which holds secrets
+_REFUSED = 3  # exit status, with the reason on stderr; otherwise stderr has the sheet's name
 _PIECE = 1 << 20
-# Cells of an XLSX sheet: whose formula failed; whose formula has no result, which is no empty text.
+# Cells of an XLSX sheet whose formula failed, and whose formula has no result, not even an empty text.
 _FAILED = re.compile(rb"(<(?:\w+:)?c\s[^<>]*?\bt=[\"'])e(?=[\"'])")
 _WITHOUT_RESULT = re.compile(
     rb"<((?:\w+:)?)c(?=[\s>])(?![^<>]*\st=[\"'][^n])([^<>]*)>\s*(<\1f(?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</\1f>))\s*"
     rb"(?:<\1v\s*/>\s*|<\1v>\s*</\1v>\s*)?(?=</\1c>)"
 )
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # a terminal's, a line's, of direction
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # of terminals, line ends and text direction
 
 
 class UnreadableSheet(ValueError):
-    """Says what is wrong, after the file's name."""
+    """The sheet cannot be read. The message says why, and continues a sentence that begins with the file's name."""
 
 
 def shown(text: str) -> str:
-    """A text from a file, fit for a sentence: without what a terminal obeys, and no longer than a name."""
+    """A text from a file that is safe in a message: without control characters, and no longer than MAX_NAME."""
     return _CONTROLS.sub("\ufffd", text[:MAX_NAME])
 
 
 def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
-    """A file of the rows (a JSON list of texts a line), and the sheet's name if others are shown.
+    """A file of the rows, each a JSON list of texts on a line, and the sheet's name if other sheets are visible.
 
     Raises UnreadableSheet, OSError.
     """
-    rows = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
+    rows = tempfile.TemporaryFile()  # noqa: SIM115 - the caller reads it
     file.seek(0)
     done = subprocess.run(  # noqa: S603  (our own program)
         [sys.executable, "-P", "-W", "ignore", __file__],
@@ -69,7 +68,7 @@ def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
         stderr=subprocess.PIPE,
         env={name: os.environ[name] for name in _KNOWN_TO_IT if name in os.environ},
     )
-    said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # a sheet's name among it
+    said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # may hold a sheet's name
     if done.returncode == _REFUSED:
         raise UnreadableSheet(said)
     if done.returncode:
@@ -105,16 +104,16 @@ def _write_rows(file: IO[bytes]) -> None:
 
 
 def _with_errors(file: IO[bytes]) -> IO[bytes]:
-    """The same XLSX file, in which the error of a formula that failed, such as `#N/A`, is a text.
+    """The same XLSX file, with the errors of failed formulas, such as `#N/A`, as texts.
 
-    So is `#CALC!` for one that has no result, as programs write it that do not calculate. Calamine makes an empty cell
-    of either, which in files means something else: that it was left out.
+    A formula without a result, as programs write it that do not calculate, becomes `#CALC!`. Calamine reads both as
+    empty cells, which would mean that the value was left out.
     """
     with zipfile.ZipFile(file) as parts:
         names = {name for name in parts.namelist() if _is_sheet(name)}
         if not any(_has_error(piece) for name in names for piece in _pieces(parts, name)):
             return file
-        told = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
+        told = tempfile.TemporaryFile()  # noqa: SIM115 - the caller reads it
         with zipfile.ZipFile(told, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as copy:
             for name in parts.namelist():
                 with copy.open(name, "w") as written:
@@ -124,12 +123,12 @@ def _with_errors(file: IO[bytes]) -> IO[bytes]:
 
 
 def _is_sheet(name: str) -> bool:
-    """By the name of a part, which calamine takes in any case, and with the slashes of Windows."""
+    """Whether a part is a sheet, by its name. Calamine accepts it in any case, and with backslashes."""
     return name.replace("\\", "/").lower().startswith("xl/worksheets/")
 
 
 def _has_error(piece: bytes) -> bool:
-    """Most sheets have no error and no formula, which is seen by plain searches in a tenth of the time."""
+    """Whether a piece has a failed formula. Plain searches clear most sheets in a tenth of the time."""
     if b't="e"' in piece or b"t='e'" in piece:
         return True
     return (b"<f" in piece or b":f" in piece) and _WITHOUT_RESULT.search(piece) is not None
@@ -146,7 +145,7 @@ def _not_calculated(cell: re.Match[bytes]) -> bytes:
 
 
 def _pieces(parts: zipfile.ZipFile, name: str) -> Iterator[bytes]:
-    """A part of a file, each of whose pieces ends where a row does; what is longer than a piece is no row's."""
+    """A part of a file, in pieces that end where a row does. What has no such end within _PIECE is given as it is."""
     rest = b""
     with parts.open(name) as part:
         while read := part.read(_PIECE):
@@ -162,7 +161,7 @@ def _text(cell: object) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     if isinstance(cell, float):
-        return f"{Decimal(f'{cell:.15g}'):f}"  # as spreadsheets show it, who compute with two digits more
+        return f"{Decimal(f'{cell:.15g}'):f}"  # as spreadsheets show it; they compute with two digits more
     return str(cell).strip()
 
 

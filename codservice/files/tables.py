@@ -1,8 +1,8 @@
-"""CSV and XLSX files as rows of text, for what takes files in; and CSV that is safe to open in a spreadsheet.
+"""Reads CSV and XLSX files as rows of text, and writes CSV that is safe to open in a spreadsheet.
 
-A spreadsheet runs what begins with `= + - @` as a formula, also behind blanks, and takes a comma for a border of cells
-where another country's expects a semicolon. In what we write an apostrophe stands before each such beginning, as people
-put it there themselves; `Table` takes it away again, so that a file of ours that comes back says what it said.
+A spreadsheet runs text that begins with `= + - @` as a formula, even after blanks, and depending on the country it
+takes a comma or a semicolon for the border of a cell. We write an apostrophe before each such beginning, as people do
+themselves. `Table` removes it again, so that a file of ours can come back unchanged.
 """
 
 import csv
@@ -25,13 +25,13 @@ from codservice.files.headings import Column, meant
 
 BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
-# Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
+# Characters of a row of a CSV file: after an open quotation mark, or without line ends, a row would be the whole file.
 MAX_RECORD = sheets.MAX_ROW
-csv.field_size_limit(MAX_RECORD)  # or the reader gives up before, and says what nobody understands
-MAX_ABOVE = 1000  # rows above the header: a file of empty ones is not read to its end
-MAX_TITLES = 10  # of these the rows of one cell, as a sheet's title or its date are
+csv.field_size_limit(MAX_RECORD)  # with its default the reader fails earlier, with a message that nobody understands
+MAX_ABOVE = 1000  # rows above the header: a file of empty rows is not read to its end
+MAX_TITLES = 10  # of these, the rows of one cell, such as a sheet's title or date
 SHORT = 60  # characters of a cell
-SURE = 3  # of the columns that are looked for: a row that names so many of them is a header and nothing else
+SURE = 3  # a row that names so many of our columns is certainly a header
 _SEPARATOR = re.compile('"?sep=([,;\t|])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
 _PIECE = 64 << 10
@@ -46,19 +46,19 @@ _BLANKS = r"['\" \v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205
 _FORMULA = rf"(?={_BLANKS}[=+\-@＝＋－＠\t\r\n])"
 _escape = re.compile(_BEGINS + _FORMULA).sub
 _unescape = re.compile(f"{_BEGINS}'{_FORMULA}").sub
-# Most cells have no such sign anywhere, or begin with a letter or digit and hold no other beginning; to see that is
-# quicker than to look at each place.
+# Most cells have no such sign at all, or begin with a letter or digit and have no border of cells. Checking that first
+# is quicker than looking at each place.
 _has_sign = re.compile(r"[=+\-@＝＋－＠\t\r\n]").search
 _begins_plainly = re.compile(r"[^\W_][^,;\t\r\n]*+\Z").match
 
 
 class Row(NamedTuple):
-    """A row: the line in which it begins (the file's first is 1) and its cells by column name, trimmed.
+    """A row: the line in which it begins (the file's first is 1) and its trimmed cells by column name.
 
-    `surplus` are the cells that stand right of the last column: a row that has any is not what its writer meant.
-    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several. `is_apart` says that more
-    empty rows stand above it than above some row before it: a file may have one below each of its rows. `words` are
-    the `words_in` all its cells, those of columns that nobody asks for too.
+    `surplus` are the filled cells to the right of the last column: a row that has any is not what its writer meant.
+    `end` is the line in which the row ends, as a cell may hold several lines, or 0 if unknown. `is_apart` says that
+    more empty rows precede it than some row before it: a file may have one below each of its rows. `words` are the
+    `words_in` all its cells, even in columns that nobody asks for.
     """
 
     line: int
@@ -70,32 +70,32 @@ class Row(NamedTuple):
 
 
 def words_in(cells: Sequence[str]) -> list[str]:
-    """Those that say something, and shortly: a batch of rows is held, and any cell may hold a long text."""
+    """The cells that are filled and SHORT. Others may hold a long text, and a whole batch of rows is in memory."""
     return [cell for cell in cells if 0 < len(cell) <= SHORT]
 
 
 class UnreadableTable(ValueError):
-    """The file is no table that we can read; the message says what to do."""
+    """The file is not a table that we can read. The message says what to do."""
 
 
 class Table:
-    """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over, above the header too.
+    """The rows of a CSV or XLSX file, in constant memory. Empty rows are skipped, above the header too.
 
-    The header is the first row with two cells or more, if only titles of one cell stand above it; else the first row.
-    There are three exceptions. A title is the header if it names one of `columns` and is as wide as the row with two
-    cells, which names none and has a number: the other columns then have no names. A row that names at most one of
-    `columns`, such as a period or a shop's name, is not the header if a row a little below names SURE of them. And one
-    of groups, such as `Client` above a name and a phone, is not if the next row has more cells and names more: there it
-    names the columns of which that row says nothing.
+    The header is the first row with two or more filled cells, if only titles of one cell precede it; otherwise the
+    first row. There are three exceptions. A title is the header if it names one of `columns` and is as wide as the
+    row with two cells, and that row names none and has a number: the other columns are then unnamed. A row that names
+    at most one of `columns`, such as a period or a shop's name, is not the header if a row a little below names SURE
+    of them. A row of groups, such as `Client` above a name and a phone, is not if the next row has more cells and
+    names more columns: it then names the columns that the next row leaves unnamed.
 
-    CSV is in UTF-8, or in another encoding that is certain (`encodings`), with commas, semicolons, tabs or bars as the
-    header has them, or a line `sep=;` above it says. Of an XLSX file the first sheet that is shown is read, and named
-    by `sheet` where there are others. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when
-    a `required` column is missing, and while it is read where the file breaks off; FileNotFoundError.
+    CSV may be in UTF-8 or another encoding that is certain (`encodings`), with commas, semicolons, tabs or bars as in
+    the header, or as a line `sep=;` above it says. Of an XLSX file the first visible sheet is read, and `sheet` has its
+    name if there are others. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a
+    `required` column is missing, and during reading where the file breaks off; and FileNotFoundError.
 
-    The usual headings of `columns` are known, beside their names. With `by_place` headings may be anything, and the
-    caller takes cells by their place from `records`. With `file` this is read in place of the path, whose name then
-    only says what kind of file it is.
+    `columns` are recognised by their usual headings besides their names. With `by_place` headings may be anything, and
+    the caller takes cells by their place from `records`. With `file` that is read instead of the path, whose suffix
+    then only tells the kind of file.
     """
 
     def __init__(
@@ -139,13 +139,13 @@ class Table:
         return str(self.path) if self._file is None else "The file"
 
     def line_count(self) -> int:
-        """In how many lines its rows stand, for a progress bar; much quicker than reading them."""
+        """The number of lines of the file, for a progress bar. Much quicker than reading the rows."""
         with nullcontext(self._rows) if self._rows else self._open() as file:
             file.seek(0)
             last, lines = b"", 0
             for piece in iter(lambda: file.read(1 << 20), b""):
                 last, lines = piece[-2:].rstrip(b"\0"), lines + piece.count(b"\n")
-        return lines + (not last.endswith(b"\n"))  # the last line needs no end
+        return lines + (not last.endswith(b"\n"))  # the last line may have no line end
 
     def __iter__(self) -> Iterator[Row]:
         names, width = self.names, len(self.names)
@@ -154,7 +154,7 @@ class Table:
             yield Row(line, dict(zip(names, cells, strict=False)), surplus, end, is_apart, words_in(cells))
 
     def records(self) -> Iterator[tuple[int, int, list[str], bool]]:
-        """The lines in which each row begins and ends, its cells, as many as there are, and whether it `is_apart`."""
+        """For each row, the lines in which it begins and ends, all its cells, and whether it `is_apart`."""
         empty, fewest = 0, sys.maxsize
         for line, end, cells in islice(self._all_records(), self._above + 1, None):
             if any(cells):
@@ -165,7 +165,10 @@ class Table:
                 empty += 1
 
     def _cut(self, cells: list[str]) -> None:
-        """Leave as many as a spreadsheet's row may have: a CSV file of one row could name half a million columns."""
+        """Cut off empty cells beyond MAX_COLUMNS. Raises UnreadableTable if any of them is filled.
+
+        A CSV file of one row could name half a million columns.
+        """
         if any(map(str.strip, cells[sheets.MAX_COLUMNS :])):
             raise UnreadableTable(f"{self} has {len(cells)} columns. It can have at most {sheets.MAX_COLUMNS}.")
         del cells[sheets.MAX_COLUMNS :]
@@ -174,9 +177,9 @@ class Table:
         return self.path.open("rb") if self._file is None else nullcontext(self._file)
 
     def _rows_above(self, columns: tuple[Column, ...]) -> tuple[int, list[str]]:
-        """How many rows stand above the header, and what the last of them says of groups of columns, if it does."""
+        """How many rows precede the header, and the last one's cells if they name groups of columns."""
         titles: dict[int, list[str]] = {}
-        first: int | None = None  # the first row with two cells, while it may say a period, a shop's name or groups
+        first: int | None = None  # the first row with two cells, which may be a period, a shop's name or groups
         groups: list[str] = []
         for above, (_, _, cells) in enumerate(islice(self._all_records(), MAX_ABOVE + 1)):
             filled = sum(map(bool, cells))
@@ -202,7 +205,7 @@ class Table:
         return next(iter(titles), 0) if first is None else first, []
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
-        """The lines in which each row of the file begins and ends, and its cells."""
+        """For each row of the file, the lines in which it begins and ends, and its cells."""
         if self._rows is not None:
             self._rows.seek(0)
             for line, row in enumerate(self._rows, start=1):
@@ -222,7 +225,7 @@ class Table:
                     end = before + reader.line_num
                     if len(cells) > sheets.MAX_COLUMNS:
                         self._cut(cells)
-                    # Rows in a cell: Google quotes nothing there, and texts have quotation marks of their own.
+                    # Rows within a cell: Google quotes nothing in .tsv, so a quotation mark is part of a text.
                     if end > line and self.path.suffix.lower() == ".tsv" and any("\t" in cell for cell in cells):
                         raise _Endless
                     yield line, end, [_original(cell.strip()) for cell in cells]
@@ -238,12 +241,12 @@ class Table:
 
 
 def _count_named(cells: list[str], columns: tuple[Column, ...]) -> int:
-    """How many of these columns a row names."""
+    """The number of these columns that a row names."""
     return sum(map(bool, meant(cells, columns)))
 
 
 def _title_in_its_place(titles: dict[int, list[str]], cells: list[str], columns: tuple[Column, ...]) -> int | None:
-    """Which of the titles above these cells is the header, where they are data: one as wide that names a column."""
+    """The place of the title above these cells that is the header, if they are data: as wide, and naming a column."""
     if not any(cell[:1].isdigit() for cell in cells) or _count_named(cells, columns):
         return None
     wide = ((above, title) for above, title in titles.items() if len(title) >= len(cells))
@@ -252,7 +255,7 @@ def _title_in_its_place(titles: dict[int, list[str]], cells: list[str], columns:
 
 @contextmanager
 def _decoded(file: IO[bytes], encoding: str) -> Iterator[TextIO]:
-    """The file as text, from its beginning; the file below is left open."""
+    """The file as text, from its beginning. The binary file stays open."""
     file.seek(0)
     text = TextIOWrapper(file, encoding, newline="")
     try:
@@ -262,9 +265,9 @@ def _decoded(file: IO[bytes], encoding: str) -> Iterator[TextIO]:
 
 
 def _delimiter(file: TextIO) -> tuple[str, int]:
-    """The sign between cells, and how many lines stand before the header: in Excel's manner a first line may name it.
+    """The delimiter, and how many lines precede the header: a first line may name the delimiter, as in Excel.
 
-    A sign within quotation marks, between which several lines may stand, parts nothing.
+    Signs within quotation marks, which may enclose several lines, do not count.
     """
     first = line = file.readline(MAX_RECORD)
     if said := _SEPARATOR.fullmatch(first):
@@ -280,12 +283,12 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
         line, bars = file.readline(MAX_RECORD), outside.count("|")
         outside = _outside_quotes(file, line)
         if bars and (outside.count("|") == bars or (bars >= SURE and ("|" in outside or not line))):
-            return "|", 0  # alone, some may stand in a title
+            return "|", 0  # a single line with bars may be a title
     return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
 
 
 def _outside_quotes(file: TextIO, line: str) -> str:
-    """What no quotation marks enclose, of the row that begins with this line; the file stands behind the row then."""
+    """The unquoted text of the row that begins with this line. Reads the file up to the end of the row."""
     outside, is_open, left = "", False, MAX_RECORD
     while line:
         parts = line.split('"')
@@ -301,7 +304,7 @@ class _Endless(Exception):
 
 
 class _Lines:
-    """The lines of a file, until those since `taken` was set to 0 are longer than a row may be."""
+    """The lines of a file. Raises _Endless when those since `taken` was set to 0 are longer than a row may be."""
 
     def __init__(self, file: TextIO) -> None:
         self._read, self.taken = file.readline, 0
@@ -324,14 +327,14 @@ def _original(cell: str) -> str:
 
 
 def escaped(cell: str) -> str:
-    """A text for a cell that no spreadsheet runs anyhow, such that `Table` reads it as it is."""
+    """A text for a cell that no spreadsheet runs, escaped where `Table` would otherwise take an apostrophe away."""
     return _escape("'", cell) if _original(cell) != cell else cell
 
 
 class SafeWriter:
-    """Writes rows as CSV (RFC 4180) that runs no formula where it is opened.
+    """Writes rows as CSV (RFC 4180) that runs no formula when a spreadsheet opens it.
 
-    A spreadsheet that expects semicolons does so for the comma in its numbers: `4500.50` would be a text there.
+    With semicolons, numbers have a decimal comma, as the spreadsheets that expect them do: `4500.50` would be text.
     """
 
     def __init__(self, file: TextIO, delimiter: str = ",") -> None:
@@ -339,7 +342,7 @@ class SafeWriter:
         self._text = _with_comma if delimiter == ";" else str
 
     def write(self, cells: Iterable[Any]) -> None:
-        """None is an empty cell."""
+        """Write a row. None is an empty cell."""
         texts = [cell if cell is None or type(cell) is str else self._text(cell) for cell in cells]
         self._write(
             [_escape("'", text) if text and _has_sign(text) and not _begins_plainly(text) else text for text in texts]
@@ -351,7 +354,7 @@ def _with_comma(cell: Any) -> str:
 
 
 def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimiter: str = ",") -> Iterator[bytes]:
-    """The bytes of a CSV file with these rows, the header first, as SafeWriter writes them; about 64 KiB at a time."""
+    """The bytes of a CSV file of the header and these rows, as SafeWriter writes them, about 64 KiB at a time."""
     piece = StringIO(newline="")
     piece.write(BOM)
     writer = SafeWriter(piece, delimiter)
@@ -365,9 +368,9 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimite
     yield piece.getvalue().encode("utf-8", "replace")
 
 
-ADDED = ("line", "refused")  # columns of a report of refused rows, which were not in the file
+ADDED = ("line", "refused")  # columns that a report of refused rows adds to the file's own
 
 
 def is_of_report(cells: Mapping[str, str]) -> bool:
-    """Whether a row comes from such a report, where rows that stood above it in the file may be missing."""
+    """Whether a row comes from a report of refused rows, which may lack rows that preceded it in the file."""
     return all(name in cells for name in ADDED)

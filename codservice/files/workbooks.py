@@ -1,6 +1,6 @@
 """XLSX workbooks that are written while they are sent, in constant memory.
 
-Cells are texts, numbers and times, and never formulas: nothing in such a workbook runs where it is opened.
+Cells are texts, numbers and times, never formulas: nothing in such a workbook runs when it is opened.
 """
 
 import html
@@ -14,12 +14,12 @@ from typing import Any
 from codservice.files.tables import escaped
 
 CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-# What spreadsheets take: rows of a sheet, characters of a cell.
+# What spreadsheets accept: rows of a sheet, characters of a cell.
 MAX_ROWS = 1_048_576
 MAX_CELL = 32_767
-# Past 2 GiB a part of an archive needs a form that not every spreadsheet reads: another sheet begins well before.
+# Beyond 2 GiB a part of an archive needs ZIP64, which not every spreadsheet reads: a new sheet begins well before.
 MAX_SHEET_BYTES = 1 << 30
-PIECE = 16 << 10  # about how many bytes are given at a time; of rows it is many more
+PIECE = 16 << 10  # bytes given at a time, about; compressed, so they hold many more bytes of rows
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
@@ -30,20 +30,20 @@ _SHEET_TYPE = CONTENT_TYPE.removesuffix("sheet") + "worksheet+xml"
 _BOOK_TYPE = CONTENT_TYPE + ".main+xml"
 _STYLES_TYPE = CONTENT_TYPE.removesuffix("sheet") + "styles+xml"
 _DAY_0, _DAY = datetime(1899, 12, 30), timedelta(days=1)  # noqa: DTZ001 - a spreadsheet's times have no zone
-_COLUMNS = '<cols><col min="1" max="{}" width="20" customWidth="1"/></cols>'  # a time in a narrower one is not shown
+_COLUMNS = '<cols><col min="1" max="{}" width="20" customWidth="1"/></cols>'  # a narrower column does not show a time
 _STYLES = (
     f'<styleSheet xmlns="{_MAIN}"><fonts count="1"><font><sz val="11"/><name val="Calibri"/><family val="2"/></font>'
     '</fonts><fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/>'
     '</fill></fills><borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders>'
     '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs><cellXfs count="2">'
     '<xf numFmtId="0" fontId="0" fillId="0" borderId="0" xfId="0"/>'
-    '<xf numFmtId="22" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>'  # as countries have it
+    '<xf numFmtId="22" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>'  # as countries do
     '</cellXfs><cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>'
 )
 
 
 class Sink:
-    """A file that is only written to; what was written is taken out of it. It cannot be sought."""
+    """A write-only file that cannot seek. `take` removes and returns what was written."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -63,10 +63,10 @@ class Sink:
 
 
 def pieces(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
-    """The bytes of a workbook with these rows, the header first; of what fills a sheet the rest stands on the next.
+    """The bytes of a workbook of the header and these rows, which go on in another sheet when one is full.
 
-    None is an empty cell, int and Decimal are numbers, datetime without a zone is a time, all else is text, cut off
-    where a spreadsheet would refuse it.
+    None is an empty cell, int and Decimal are numbers, and a datetime without a zone is a time. All else is text, cut
+    off where a spreadsheet would refuse it.
     """
     sink, sheets, rest = Sink(), 0, iter(rows)
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as book:  # type: ignore[call-overload]

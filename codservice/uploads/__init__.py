@@ -1,1 +1,1 @@
-"""Files of rows that merchants upload: they arrive in pieces, are read and taken in by a worker, and are forgotten."""
+"""Files of rows that merchants upload. They arrive in pieces, a worker reads and imports them, and they are deleted."""

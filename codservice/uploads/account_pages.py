@@ -1,6 +1,6 @@
-"""The account's pages of files that it uploads: a file arrives, its columns are matched, its rows are taken in.
+"""The account's pages for uploads: a file arrives, its columns are matched, its rows are taken in.
 
-Rooms mount `new` for the kinds of files that they take.
+Rooms mount `new` for the kinds of files that they accept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ from codservice.uploads.models import RefusedRow, Upload
 
 Status = Upload.Status
 SHOWN_UPLOADS = 20
-SHOWN_ROWS = 3  # of a file whose columns are to be matched
+SHOWN_ROWS = 3  # while a file's columns are matched
 SHOWN_REFUSED = 50
 SHOWN_SIGNS = 200  # of a refused row
 BATCH = 50  # refused rows in memory at once
@@ -48,7 +48,7 @@ BATCH = 50  # refused rows in memory at once
 @account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
-    """Takes a file: announced by name and size, whose pieces follow; or whole, from a browser that runs no scripts."""
+    """Accept a file: announced by name and size with pieces to follow, or whole from a browser without scripts."""
     if request.method != "POST":
         return _page(request, account, kind)
     if "size" in request.POST:
@@ -59,7 +59,7 @@ def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
         upload = arrival.begin(account, kind, name=name, size=size, user=request.user)  # type: ignore[arg-type]
     except Refused as refused:
         return _page(request, account, kind, error=refused.message)
-    # Not by `chunks`, which gives a file that Django has in memory in one.
+    # Not by `chunks`, which returns an in-memory file in one piece.
     for number, data in enumerate(iter(lambda: sent.read(arrival.PIECE_BYTES), b"")):  # type: ignore[union-attr]
         arrival.take_piece(upload.id, account, number=number, data=data)
     return redirect("account-upload", id=upload.id)
@@ -106,10 +106,10 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Shows how far an upload is. While its columns are to be matched it shows the form for that, which a POST sends.
+    """Show how far an upload is, or the form that matches its columns, which a POST sends.
 
-    When the same file was sent before, the page says so. A POST from a page that could not say so yet is answered with
-    that question first: two colleagues may send one file at the same time.
+    The page says when the same file was sent before. A POST from a page that did not say so yet gets that question
+    first, because two colleagues may send the same file at the same time.
     """
     shown = _find(account, id)
     if request.method != "POST" or shown.status != Status.MATCHING:
@@ -138,7 +138,7 @@ def progress(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST the deed: the file is forgotten, what is in stays in."""
+    """Ask (GET), then stop the upload (POST): the rest of the file is discarded, what is imported stays."""
     shown = _find(account, id)
     if shown.status not in Upload.OPEN:
         return redirect("account-upload", id=id)
@@ -154,7 +154,7 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     with transaction.atomic():
         is_ended = ended.update(status=Status.STOPPED, finished_at=Now(), claim=None, claimed_until=None)
         if is_ended:
-            work.forget_file(id)  # with it: whoever erases a customer from now on looks for them in no file
+            work.forget_file(id)  # in the same transaction: erasing a customer does not search ended uploads' files
             security_log.note(Action.UPLOAD_STOPPED, target=shown.name, target_id=id, account_id=account.id)
     if is_ended:
         messages.success(request, gettext("The upload is stopped."))
@@ -166,7 +166,7 @@ def _find(account: Account, id: UUID) -> Upload:
 
 
 def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
-    """What the page shows: six statements at most, however large the file is."""
+    """What the page shows. Takes at most six SQL statements, however large the file is."""
     context: dict[str, Any] = {
         "upload": upload,
         "kind": KINDS[upload.kind],
@@ -202,14 +202,14 @@ def _first(cells: Sequence[str]) -> list[str]:
 
 
 def _same(upload: Upload) -> Upload | None:
-    """The very same file of before, unless nothing came of it."""
+    """The latest earlier upload of the identical file, unless it came to nothing."""
     same = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, digest=upload.digest)
     nothing = Q(status__in=(Status.FAILED, Status.STOPPED), rows_done=0)
     return same.exclude(id=upload.id).exclude(nothing).order_by("-created_at", "-id").first()
 
 
 def _titled(cells: list[str], upload: Upload) -> list[tuple[str, str]]:
-    """A cell for each column, with its title."""
+    """A cell for each column, after its title."""
     return [(title, cell[:60]) for title, cell in zip_longest(upload.titles, cells[: len(upload.titles)], fillvalue="")]
 
 
@@ -223,7 +223,7 @@ def _counts(upload: Upload) -> list[tuple[Any, int]]:
 
 
 class _Reasons:
-    """Says why a row was refused, in the language of now and by the headings of the file."""
+    """Says why a row was refused, in the active language and with the file's headings."""
 
     def __init__(self, upload: Upload) -> None:
         intake = KINDS[upload.kind].intake
@@ -232,7 +232,7 @@ class _Reasons:
         self._names |= {name: upload.titles[place] for name, place in places.items() if upload.titles[place]}
 
     def of(self, row: RefusedRow) -> list[tuple[str, str]]:
-        """What is wrong: a heading, or none, and a sentence."""
+        """What is wrong: pairs of a heading, which may be empty, and a sentence."""
         return [
             (self._names.get(column, ""), " ".join(wording.in_words(each) for each in sentences))
             for column, sentences in row.faults
@@ -247,7 +247,7 @@ class _Reasons:
 @account_page
 @require_safe
 def refused(request: HttpRequest, account: Account, id: UUID, form: str) -> HttpResponseBase:
-    """The refused rows as they stood in the file, with the reason beside each: to be mended and sent again."""
+    """The refused rows as they were in the file, each with its reason, to be corrected and sent again."""
     upload = _find(account, id)
     if upload.status in Upload.OPEN:
         raise Http404
@@ -271,7 +271,7 @@ def _refused_rows(upload: Upload, kept: list[int], language: str) -> Iterator[li
 @account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def discard(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST the deed: nobody wants to mend them."""
+    """Ask (GET), then delete the refused rows (POST), which nobody wants to correct."""
     shown = _find(account, id)
     rows = RefusedRow.objects.filter(upload=shown)
     if shown.status in Upload.OPEN or not rows.exists():

@@ -1,6 +1,6 @@
-"""How a file arrives: in pieces, each a request of its own, so that no process ever holds the whole of it.
+"""How a file arrives: in pieces, each in a request of its own, so that no process ever holds all of it.
 
-The pieces lie in the database, where any web process writes and any worker reads them.
+The pieces are kept in the database, where any web process can write and any worker can read them.
 """
 
 from uuid import UUID
@@ -16,7 +16,7 @@ from codservice.errors import Refused
 from codservice.uploads import work
 from codservice.uploads.models import Piece, RefusedRow, Upload
 
-PIECE_BYTES = 256 << 10  # which a slow line carries in seconds; a request's body may have 1 MiB
+PIECE_BYTES = 256 << 10  # seconds on a slow line; a request's body may have 1 MiB
 MAX_BYTES = 40 << 20
 MAX_NAME = 255  # the end is kept, which says what the file is
 MAX_OPEN = 3  # uploads of an account that are not over
@@ -27,14 +27,15 @@ SUFFIXES = (".csv", ".txt", ".tsv", ".xlsx")  # Excel calls its â€œUnicode textâ
 
 
 class Unacceptable(Refused):
-    """The file cannot be taken; the message says why, in the person's language."""
+    """The file cannot be accepted. The message says why, in the person's language."""
 
     code = "upload_refused"
 
 
 def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> Upload:
-    """Begin an upload, whose pieces may arrive from now on. An earlier one of this person and file that has not arrived
-    ends. Raises Unacceptable.
+    """Begin an upload, whose pieces may then arrive. Raises Unacceptable.
+
+    An earlier upload of the same file by this person ends if it has not fully arrived.
     """
     try:
         name = values.text(name.replace("\\", "/").rpartition("/")[2])[-MAX_NAME:]
@@ -71,9 +72,9 @@ def piece_count(upload: Upload) -> int:
 
 
 def take_piece(upload_id: UUID, account: Account, *, number: int, data: bytes) -> bool:
-    """Keep a piece: pieces may come twice and in any order. Whether the whole file is there now.
+    """Store a piece and return whether the file is complete. Pieces may come twice and in any order.
 
-    Raises Upload.DoesNotExist, and Unacceptable for a piece that is none of this file.
+    Raises Upload.DoesNotExist, and Unacceptable for a piece that does not belong to this file.
     """
     with transaction.atomic():
         upload = Upload.objects.select_for_update(no_key=True).get(pk=upload_id, account=account)

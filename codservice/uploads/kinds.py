@@ -1,4 +1,4 @@
-"""What can be uploaded: each kind of file has an intake, and words for its pages."""
+"""The kinds of files that can be uploaded, each with an intake and the texts of its pages."""
 
 from typing import Any, NamedTuple
 
@@ -8,9 +8,9 @@ from codservice.files.intake import Intake
 
 
 class Kind(NamedTuple):
-    """`page` is the name of its upload page's address, `home` that of the list that it fills; texts are translated.
+    """A kind of file. `page` names the URL of its upload page, and `home` that of the list that it fills.
 
-    `path` names its intake, which is loaded when it is asked for.
+    `title`, `help` and `home_title` are translated. `path` is the import path of its intake, which is loaded on use.
     """
 
     path: str
@@ -26,5 +26,5 @@ class Kind(NamedTuple):
         return found
 
 
-# Apps add theirs when they are ready.
+# Apps add theirs in `ready`.
 KINDS: dict[str, Kind] = {}

@@ -1,4 +1,4 @@
-"""How an uploaded file's columns are matched with ours: what is proposed, and the form that asks for it."""
+"""How an uploaded file's columns are matched with ours: the proposal, and the form that confirms it."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -16,13 +16,13 @@ from codservice.uploads import wording, work
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Upload
 
-ROWS_LOOKED_AT = 20  # for what their cells say
-FILES_LOOKED_AT = 20  # the latest ones, for what was corrected in them
-CAMPAIGN = {"campaign id", "campaign name"}  # in the leads of an advertisement on Facebook, TikTok or Google
+ROWS_LOOKED_AT = 20  # to recognise columns by their cells
+FILES_LOOKED_AT = 20  # the latest ones, to repeat people's corrections
+CAMPAIGN = {"campaign id", "campaign name"}  # headings of an advertisement's leads from Facebook, TikTok or Google
 
 
 class MatchForm(Form):
-    """Asks for each of our columns which one of the file holds it, or of some which text all rows have in its place."""
+    """Asks which of the file's columns holds each of ours, or for some of ours which text all rows have instead."""
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
         self.rows = [row.cells for row in islice(work.rows_of(upload), ROWS_LOOKED_AT)]
@@ -56,7 +56,7 @@ class MatchForm(Form):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        for name in self.mapping():  # the page shows no text beside a column that is chosen, nor what is wrong with it
+        for name in self.mapping():  # the page hides the text, and its errors, where a column is chosen
             self.errors.pop(_constant(name), None)
         constants = self.constants()
         there = self.mapping().keys() | self.intake.understood(self.account_id, constants).keys()
@@ -87,12 +87,12 @@ class MatchForm(Form):
 
 
 def _constant(name: str) -> str:
-    """The field of the text that all rows have in a column's place."""
+    """The name of the field for the text that all rows have instead of a column."""
     return f"{name}_constant"
 
 
 def _headings(upload: Upload, rows: Sequence[Sequence[str]]) -> str:
-    """The upload's, in whose second half stands of which campaign its rows are, where they say it."""
+    """The upload's `headings`, with the second half replaced by a digest of its rows' campaigns if they name any."""
     places = [place for place, title in enumerate(upload.titles) if key(title) in CAMPAIGN]
     said = sorted({cells[place] for cells in rows for place in places if place < len(cells) and cells[place]})
     half = len(upload.headings) // 2
@@ -100,10 +100,10 @@ def _headings(upload: Upload, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _guess(upload: Upload, rows: Sequence[Sequence[str]], headings: str) -> dict[str, Any]:
-    """How a file with the same headings was matched before, or else what its headings and cells mean, and what people
-    have corrected of that in a file with other columns besides.
+    """The proposed matching and constants: those of the latest file with the same headings.
 
-    What people wrote for all rows of a file of another campaign, such as its product, is none of this one.
+    Without one, the matching is what the headings and cells mean, with people's corrections from files that differ in
+    other columns. Constants that depend on the campaign, such as the product, are only taken from the same campaign.
     """
     intake = KINDS[upload.kind].intake
     columns = intake.columns
@@ -130,9 +130,9 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 
 def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) -> dict[str, int]:
-    """What is proposed, as people have corrected it in the latest file whose columns that they chose are here again.
+    """The proposal with people's corrections from the latest file whose chosen columns are all here again.
 
-    What they made do with in that file gives way where this one has a further column whose heading means the same.
+    A choice from that file gives way if this file has a further column whose heading means the same.
     """
     for other in before:
         places = _found_again(other.titles, upload.titles)
@@ -148,7 +148,7 @@ def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) 
 
 
 def _found_again(then: list[str], now: list[str]) -> dict[int, int]:
-    """Where titles stand now, by their place then: those written the same, and then those that mean the same."""
+    """The places of titles now, by their places then. First by identical titles, then by those with the same `key`."""
     found: dict[int, int] = {}
     for written in (str, key):
         places = {each: place for place, each in enumerate(_numbered([written(title) for title in now]))}
@@ -159,5 +159,5 @@ def _found_again(then: list[str], now: list[str]) -> dict[int, int]:
 
 
 def _numbered(titles: list[str]) -> list[tuple[str, int]]:
-    """Each title with how many of the same stand before it."""
+    """Each title with the number of equal ones before it."""
     return [(title, titles[:place].count(title)) for place, title in enumerate(titles)]

@@ -9,9 +9,9 @@ from codservice.accounts.models import Account
 
 
 class Upload(models.Model):
-    """A file that a merchant uploads, until all its rows are taken in or refused.
+    """A file that a merchant uploads, and how far it is until all its rows are taken in or refused.
 
-    The file itself lies in its pieces, once it is read in its blocks; both are gone when it is over.
+    Its content is kept in pieces, and once it is read in blocks. Both are deleted when the upload ends.
     """
 
     class Status(models.TextChoices):
@@ -23,12 +23,12 @@ class Upload(models.Model):
         FAILED = "failed", _("Failed")
         STOPPED = "stopped", _("Stopped")
 
-    AT_WORK = (Status.READING, Status.RUNNING)  # a worker's
+    AT_WORK = (Status.READING, Status.RUNNING)  # work for a worker
     OPEN = (Status.ARRIVING, Status.MATCHING, *AT_WORK)
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="uploads", db_index=False)
-    kind = models.CharField(max_length=16)  # of `kinds.KINDS`
+    kind = models.CharField(max_length=16)  # a key of `kinds.KINDS`
     name = models.CharField(max_length=255)
     size = models.PositiveIntegerField(help_text="Bytes.")
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.ARRIVING)
@@ -37,37 +37,37 @@ class Upload(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
     problem = models.TextField(blank=True, default="")
-    # What the file is, once it is read.
+    # Known once the file is read.
     sheet = models.CharField(
         max_length=100, blank=True, default="", db_default="", help_text="The one that was read, of several."
     )
     digest = models.CharField(max_length=64, blank=True, default="")
     titles = ArrayField(models.TextField(), default=list)
-    # Once it is matched, in its second half what those of one campaign share.
+    # Once the columns are matched, the second half is what files of one campaign share.
     headings = models.CharField(max_length=64, blank=True, default="", help_text="What files with these titles share.")
     row_count = models.PositiveIntegerField(default=0)
-    # Which column of ours stands in which of the file, by its place.
+    # The place in the file of each of our columns.
     mapping = models.JSONField(default=dict)
-    # What each row has in columns of ours that the file has not.
+    # What each row has in those of our columns that the file lacks.
     constants = models.JSONField(default=dict, db_default={})
-    # How far it is: the line of the last row that is taken in or refused, and what became of the rows.
+    # Progress: the line of the last row that was taken in or refused, the number of rows, and their counts by outcome.
     position = models.PositiveIntegerField(default=0)
     rows_done = models.PositiveIntegerField(default=0)
     counts = models.JSONField(default=dict)
-    # The worker that is at it, until when it is believed to live, and how often one has begun without getting on.
+    # The claim of the worker at it, when that runs out, and how many times one has begun without making progress.
     claim = models.UUIDField(null=True)
     claimed_until = models.DateTimeField(null=True)
     tries = models.PositiveSmallIntegerField(default=0)
 
     class Meta:
         indexes = [
-            # The account's page, and how files with these headings were matched before.
+            # For the account's page, and for how files with these headings were matched before.
             models.Index(fields=["account", "kind", "-created_at", "-id"], name="upload_of_account"),
-            # What workers look for, every two seconds.
+            # For workers, which look for uploads every two seconds.
             models.Index(
                 fields=["claimed_until"], condition=Q(status__in=["reading", "running"]), name="upload_to_work_at"
             ),
-            # What is to be forgotten.
+            # For pruning.
             models.Index(fields=["created_at"], name="upload_by_time"),
         ]
 
@@ -76,7 +76,7 @@ class Upload(models.Model):
 
 
 class Piece(models.Model):
-    """Some bytes of a file that arrives."""
+    """Some bytes of a file that is arriving."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="pieces", db_index=False)
@@ -93,7 +93,7 @@ class Piece(models.Model):
 class Block(models.Model):
     """Rows of a file that was read: `data` is a JSON list of [line, [cell, …]], up to `last_line`.
 
-    `true` follows the cells of a row that `files.tables` says `is_apart`.
+    A row that `is_apart` (`files.tables`) has `true` after its cells.
     """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -109,7 +109,7 @@ class Block(models.Model):
 
 
 class RefusedRow(models.Model):
-    """A row that was refused, as it stood in the file, and why: `faults` is a list of [column, [sentence, …]]."""
+    """A refused row as it was in the file, and why: `faults` is a list of [column, [sentence, …]]."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="refused_rows", db_index=False)

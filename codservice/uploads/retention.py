@@ -1,4 +1,4 @@
-"""Uploads hold customers' data: what is kept of them for how long."""
+"""How long uploads are kept, which hold customers' data."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 ABANDONED_AFTER = timedelta(days=2)  # files that never arrived whole, or whose columns nobody matched
-REFUSED_KEPT = timedelta(days=30)  # rows to be mended
-KEPT = timedelta(days=400)  # what became of them, and how the columns were matched
+REFUSED_KEPT = timedelta(days=30)  # rows to be corrected
+KEPT = timedelta(days=400)  # the outcome of uploads, and how their columns were matched
 BATCH = 1000  # rows
 
 _STEPS = (
-    # What it is called, its rows, how long after the end of an upload they go.
+    # Name, table, and how long after the end of an upload its rows are deleted.
     ("upload_pieces", "uploads_piece", timedelta()),
     ("upload_blocks", "uploads_block", timedelta()),
     ("refused_rows", "uploads_refusedrow", REFUSED_KEPT),
@@ -37,13 +37,13 @@ DELETE FROM uploads_upload u WHERE created_at < now() - %(age)s AND finished_at 
 
 
 def forget_uploads(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Stop uploads that were left lying; delete what is left of files that are over, refused rows, in the end all of an
-    upload. Its rows go only once it is stopped: nobody matches the columns of a file that has none.
+    """Stop abandoned uploads, and delete the files of ended ones, old refused rows and finally old uploads.
 
-    A sweep of `codservice.retention`, whose `before` is not asked.
+    A file's rows are deleted only once its upload is stopped, so that nobody matches the columns of a file without
+    rows. A sweep of `codservice.retention`. `before` is not used.
     """
     with connection.cursor() as cursor:
-        if dry_run:  # what the rows leave behind cannot be seen while they are there
+        if dry_run:  # counts no uploads: they are deleted once their refused rows are
             for name, table, age in _STEPS:
                 cursor.execute(_COUNT.format(table=table), {"age": age, "abandoned": ABANDONED_AFTER})
                 yield {name: cursor.fetchone()[0]}

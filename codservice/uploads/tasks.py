@@ -6,7 +6,7 @@ from codservice.uploads import work
 
 @shared_task
 def go_on() -> int:
-    """Work at what merchants have uploaded; how many turns. Each worker does it by its own clock (WORKER_SCHEDULE)."""
+    """Work on uploads and return the number of turns. Each worker runs it by its own clock (WORKER_SCHEDULE)."""
     return work.go_on()
 
 

@@ -1,8 +1,7 @@
-"""What the rules say of a row, a form or a search, in the words and the language of the person who sent the file or
-filled it in.
+"""The rules' sentences about rows, forms and searches, in the words and the language of the person who reads them.
 
-Rules speak English, as the API does. Each of their sentences that these can meet stands here with what it is
-called on a page; one that does not is shown as it is.
+Rules speak English, as the API does. Each sentence that a row, form or search can meet is here with the pages' wording
+for it. Any other is shown as it is.
 """
 
 import re
@@ -13,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice.i18n_tags import listed
 
-# The rules' sentence, with names for what stands in it → ours, with the same names.
+# The rules' sentence, with names for its variable parts → the pages' wording, with the same names.
 _SENTENCES: dict[str, Any] = {
     # Values.
     "This field is required.": _("This is missing."),
@@ -175,7 +174,7 @@ _NAME = re.compile(r"<(\w+)>")
 
 
 def in_words(sentence: str) -> str:
-    """The sentence as a person reads it."""
+    """The sentence in the pages' wording and the active language."""
     if sentence in _SENTENCES:
         return str(_SENTENCES[sentence])
     for pattern, said in _patterns():
@@ -190,7 +189,7 @@ def in_words(sentence: str) -> str:
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], Any]]:
-    """The longest first: it says most."""
+    """The sentences with variable parts as patterns. The longest come first, because they say most."""
     patterns = sorted((each for each in _SENTENCES if _NAME.search(each)), key=len, reverse=True)
     return [(re.compile(_regex(each), re.DOTALL), _SENTENCES[each]) for each in patterns]
 

@@ -1,12 +1,13 @@
-"""A worker's part of an upload: it reads the file, and when its columns are matched takes its rows in.
+"""A worker's part of an upload: it reads the file, and takes its rows in once its columns are matched.
 
-Rows are taken in by batches; what became of a batch and how far the file is are committed with it, by one transaction
-that holds the upload's row. So a worker may be killed anywhere: the next one goes on behind the last batch, and no row
-is taken in twice, whether it has a number or not. A claim says who is at it; it runs out, and only the claim that
-stands may write. While a service is upgraded, workers of two versions may claim a file: one that does not know all of
-its columns keeps its hands off, and lets its claim run out.
+Rows are taken in by batches. A batch, its outcome and the progress in the file are committed in one transaction that
+locks the upload's row. So a worker may be killed at any time: the next one goes on after the last batch, and no row is
+taken in twice, whether it has a number or not. A claim says which worker has the upload. It runs out, and only the
+current claim may write. During an upgrade workers of two versions may claim a file: one that does not know all of its
+columns leaves it alone, and lets its claim run out.
 
-Who sends a file again while it is under way has one of it: the earlier try ends once the later one is as far.
+A file that the same person sends again while it is under way counts once: the earlier upload ends when the later one
+is as far.
 """
 
 import contextlib
@@ -39,10 +40,10 @@ from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 
 logger = logging.getLogger(__name__)
 
-SECONDS = 20.0  # for which one upload is worked at before another has its turn
+SECONDS = 20.0  # of work on one upload before another has its turn
 LEASE = timedelta(seconds=30)
-READING_LEASE = timedelta(minutes=4)  # a spreadsheet is read by a process that may take two, and says nothing meanwhile
-MOST_TRIES = 20  # without getting on by a batch
+READING_LEASE = timedelta(minutes=4)  # the process that reads a spreadsheet may take two, and reports nothing meanwhile
+MOST_TRIES = 20  # without completing a batch
 MAX_ROWS = 200_000
 MAX_COLUMNS = 120  # Shopify's orders have about 80
 _BLOCK_BYTES = 128 << 10
@@ -67,7 +68,7 @@ WHERE id = (
 
 
 class FileRow(msgspec.Struct, array_like=True):
-    """A row as a block has it. `is_apart` is left out there of most."""
+    """A row as it is in a block, where most leave `is_apart` out."""
 
     line: int
     cells: list[str]
@@ -78,20 +79,20 @@ _rows_of = msgspec.json.Decoder(list[FileRow]).decode
 
 
 class _Lost(Exception):
-    """Somebody else is at it by now, or it was stopped, or the worker stops."""
+    """Another worker has the upload by now, or it was stopped, or this worker is stopping."""
 
 
 class _OfAnotherVersion(Exception):
-    """Its columns were matched by a version that knows more of them, whose workers do not pass over any."""
+    """The columns were matched by a newer version that knows more of them. Its workers skip none."""
 
 
 def stop() -> None:
-    """Work no longer than to the end of the batch that is under way."""
+    """Stop working after the current batch."""
     _stopping.set()
 
 
 def go_on() -> int:
-    """Work at what is there, each upload in its turn, until nothing is left; how many turns there were."""
+    """Work on the uploads in turn until nothing is left. Returns the number of turns."""
     turns = 0
     while not _stopping.is_set() and (claimed := _claim()):
         turns += 1
@@ -130,13 +131,13 @@ def _work_at(upload: Upload) -> None:
 
 
 def _is_closed(account_id: UUID) -> bool:
-    """Whether the account, or its live one, is closed: its keys do not work, and its files bring nothing either."""
+    """Whether the account, or its live one, is closed. Its files bring in nothing then, as its keys do not work."""
     works = Q(live=None, holder__is_active=True) | Q(live__is_active=True, live__holder__is_active=True)
     return not Account.objects.filter(works, id=account_id, is_active=True).exists()
 
 
 def _tries(upload: Upload) -> QuerySet[Upload]:
-    """All that the same person has sent of the very same file, once it is read."""
+    """All uploads of the identical file by the same person, of those that have been read."""
     same = {name: getattr(upload, name) for name in ("account_id", "kind", "user_id", "digest")}
     return Upload.objects.filter(**same).exclude(digest="")
 
@@ -148,7 +149,7 @@ def _is_sent_again(upload: Upload) -> bool:
 
 
 def give_way(earlier: QuerySet[Upload]) -> None:
-    """End these earlier tries of a file, which no worker has claimed. One that somebody holds just now goes on."""
+    """End these earlier tries of a file, which no worker has claimed. One whose row is locked just now goes on."""
     for upload in earlier.select_for_update(no_key=True, skip_locked=True):
         forget_file(upload.id)
         _change(upload, status=Status.STOPPED, problem=_SENT_AGAIN, finished_at=Now())
@@ -156,7 +157,7 @@ def give_way(earlier: QuerySet[Upload]) -> None:
 
 @contextlib.contextmanager
 def _held(upload: Upload) -> Iterator[None]:
-    """A transaction in which the upload has the claim and the status that it had when it was claimed."""
+    """A transaction that locks the upload's row. Raises _Lost if its claim or status has changed."""
     same = {name: getattr(upload, name) for name in ("id", "claim", "status")}
     with transaction.atomic():
         if not list(Upload.objects.select_for_update(no_key=True).filter(**same).values_list("id")):
@@ -184,10 +185,10 @@ def forget_file(id_: UUID) -> None:
 
 
 def _read(upload: Upload) -> None:
-    """The file as blocks of rows, in place of its pieces. What an earlier try has left of them is made anew."""
+    """Turn the file's pieces into blocks of rows. Blocks from an earlier try are made again."""
     with _held(upload):
         _change(upload, claimed_until=Now() + READING_LEASE)
-    with tempfile.TemporaryFile() as file:  # without a name: nothing of it is left behind by whoever is killed
+    with tempfile.TemporaryFile() as file:  # unnamed, so that a killed worker leaves nothing behind
         upload.digest = _fetch(upload, file)
         if _is_sent_again(upload):
             _end(upload, Status.STOPPED, _SENT_AGAIN)
@@ -232,7 +233,7 @@ def _write_blocks(upload: Upload, table: Table) -> int:
     block: list[tuple[Any, ...]] = []
     size = count = 0
     for line, _end, cells, is_apart in table.records():
-        # A NUL, which PostgreSQL's texts cannot have, as a sign that the rules refuse as they refuse NUL.
+        # PostgreSQL's texts cannot hold NUL: replace it with a character that the rules refuse just the same.
         block.append((line, [cell.replace("\0", "\x01") for cell in cells], *([True] if is_apart else [])))
         size, count = size + sum(map(len, cells)) + len(cells), count + 1
         if count > MAX_ROWS:
@@ -253,7 +254,7 @@ def _write_block(upload: Upload, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _headings(titles: list[str]) -> str:
-    """A digest that is the same for files with the same headings, in any order; for a report of ours, too."""
+    """A digest of the file's headings in any order. A report of refused rows has the same one as its file."""
     keys = sorted({headings.key(title) for title in titles if title not in ADDED})
     return hashlib.sha256(_encode(keys)).hexdigest()
 
@@ -262,7 +263,7 @@ def _headings(titles: list[str]) -> str:
 
 
 def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:
-    """The rows behind a line, a block of them in memory at a time."""
+    """The rows after a line, with one block of them in memory at a time."""
     last_line: int | None = after
     while last_line is not None:
         blocks = Block.objects.filter(upload=upload, last_line__gt=last_line).order_by("last_line")
@@ -303,13 +304,13 @@ def _take_in(upload: Upload) -> None:
 
 
 def _proposed(upload: Upload) -> dict[str, str]:
-    """The constants of a file that was matched by the version that had none, which took these to be meant."""
+    """The constants of a file that was matched by the version without constants, which assumed these."""
     columns = KINDS[upload.kind].intake.columns
     return {each.name: each.constant for each in columns if each.constant and each.name not in upload.mapping}
 
 
 def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:
-    """The entries that are not taken yet; the intake is told of those before."""
+    """The entries that are not taken in yet. The intake notes those before."""
     for entry in entries:
         if entry[-1].line > position:
             yield entry
@@ -318,7 +319,7 @@ def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[
 
 
 def _places(upload: Upload) -> dict[str, int]:
-    """The places of the columns that an intake is told of: those that are matched, and those of a report."""
+    """The places of the columns that the intake gets: the matched ones, and those that a report added."""
     added = {title: place for place, title in enumerate(upload.titles) if title in ADDED}
     return added | upload.mapping
 
@@ -344,7 +345,7 @@ def _take_batch(upload: Upload, intake: Intake, batch: list[Entry]) -> None:
 
 
 def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, Errors]]) -> None:
-    """Keep the refused rows; no more than MAX_TEXT of them is in memory at once."""
+    """Store the refused rows, with about MAX_TEXT characters of them in memory at once."""
     some: list[RefusedRow] = []
     text = 0
     for row in _refused_rows(upload, intake, refused):
@@ -357,9 +358,9 @@ def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, Err
 
 
 def _refused_rows(upload: Upload, intake: Intake, refused: list[tuple[Entry, Errors]]) -> Iterator[RefusedRow]:
-    """The refused rows as they stand in the file, with columns that are not matched, and with the reasons.
+    """The refused rows as they are in the file, unmatched columns included, with the reasons.
 
-    Empty cells that the intake has filled are filled: when the rows are sent again, others may be missing around them.
+    Cells that the intake filled from other rows stay filled, because those may be missing when the rows are sent again.
     """
     if not refused:
         return
@@ -381,7 +382,7 @@ def _refused_rows(upload: Upload, intake: Intake, refused: list[tuple[Entry, Err
 
 
 def _filled(cells: list[str], known: Mapping[str, str], places: Mapping[str, int]) -> list[str]:
-    """The row's cells, and in those that are empty what is known to belong there."""
+    """The row's cells, with what the intake knows in the places of matched columns."""
     for name, place in places.items():
         if said := known.get(name):
             cells += [""] * (place + 1 - len(cells))
