@@ -1,5 +1,5 @@
-"""What every test can ask for: two merchants, their API clients, the service, receivers and engines; and a clean slate
-beside the database."""
+"""Fixtures for all tests: two merchants, their API clients, the service, receivers and engines; and a clean slate
+besides the database."""
 
 import gc
 import os
@@ -38,34 +38,35 @@ from webhooks import registry, secrets
 from webhooks.engine import Engine
 from webhooks.models import Delivery, Webhook
 
-# What the web loads before its first request: files that ask what there is, such as the pages of the console, find it.
+# Load the URLs, as the web does before its first request: some test files look up what there is when they are imported.
 assert get_resolver().url_patterns
-# Nobody runs collectstatic before the tests, and passwords need not be slow to guess.
+# Nobody runs collectstatic before the tests.
 settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
-# Static files are looked up when they are asked for: every client of a test would read them all anew.
+# Look static files up on request: otherwise every test client would read them all again.
 settings.WHITENOISE_AUTOREFRESH = True
+# Passwords need not be slow to guess.
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 settings.MIDDLEWARE.insert(0, "tests.harness.drift.Recorder")
-# On a busy machine Redis may take longer than a request waits for it, which lets everybody pass for two seconds. What
-# waits no longer is tried by `limits_by`.
+# On a busy machine Redis may take longer than a request waits for it, which would let everybody pass for two seconds.
+# Tests of that use `limits_by`.
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 settings.CACHES["default"]["OPTIONS"] |= dict.fromkeys(TIMEOUTS, PATIENCE)
 ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, PATIENCE)
 memory = redis.Redis.from_url(settings.REDIS_URL)
-# The clock by which keys are believed stands still: a request costs the same however long the one before it took.
+# The clock of the cache of API keys stands still: a request costs the same however long the one before it took.
 authentication.time = SimpleNamespace(monotonic=lambda: 0.0)
-# So does that of the limits of addresses and logins: no window ends amid a test, however long its tries take.
+# So does the clock of the limits of addresses and logins, so that no window ends during a test.
 django_ratelimit.core.time = SimpleNamespace(time=lambda: 1_800_000_000.0)
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so would the processes that they start.
+# Processes that a shell starts in the background ignore Ctrl-C, and so would the ones that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, bool, bool]:
-    """What is collected stays to the end: nobody looks for garbage in it, as it grows or beside each test.
+    """Keep the garbage collector away from the collected tests, which stay to the end, and run it less often.
 
-    Nor does anybody look often: a request alone makes thousands of objects, few of them in a circle. That garbage was
-    a tenth of the tests' processor time.
+    A single request makes thousands of objects, few of them in cycles. Collecting garbage took a tenth of the tests'
+    processor time.
     """
     gc.disable()
     try:
@@ -78,7 +79,7 @@ def pytest_collection() -> Generator[None, bool, bool]:
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    """Keys that were believed, requests that were counted and a page's language do not outlive their test."""
+    """Forget the cached API keys, the counted requests and the active language of the test before."""
     translation.deactivate()
     authentication._believed.clear()
     memory.flushdb()
@@ -98,7 +99,7 @@ def charlie(db: None) -> Account:
 
 @pytest.fixture
 def api_for() -> Callable[..., ApiClient]:
-    """Makes a client with a new key of an account: `api_for(alice, scopes=["orders:read"])`."""
+    """Make a client with a new key of an account: `api_for(alice, scopes=["orders:read"])`."""
 
     def make(account: Account, **kwargs: Any) -> ApiClient:
         return ApiClient(new_key(account, **kwargs))
@@ -113,7 +114,7 @@ def api(alice: Account, api_for: Callable[..., ApiClient]) -> ApiClient:
 
 @pytest.fixture
 def browser(alice: Account) -> Client:
-    """In which Alice's shop is signed in, by its holder; tests of agents have browsers of their own."""
+    """A test client signed in as the holder of Alice's shop. Tests of agents override it."""
     return browser_of(alice.holder)
 
 
@@ -124,7 +125,7 @@ def charlies_api(charlie: Account, api_for: Callable[..., ApiClient]) -> ApiClie
 
 @pytest.fixture
 def twin(alice: Account) -> Account:
-    """Alice's account for tests."""
+    """The twin of Alice's account, for test mode."""
     return ApiKey.issue(alice, name="First", is_test=True)[0].account
 
 
@@ -142,7 +143,7 @@ def stranger() -> ApiClient:
 
 @pytest.fixture
 def limits_by(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[[str], None]:
-    """Has the limits of keys, people and addresses ask the Redis at a URL, and wait for it as long as requests do."""
+    """Have the limits of keys, people and addresses use the Redis at a URL, with the timeouts of production."""
 
     def use(url: str) -> None:
         monkeypatch.setattr(ratelimit, "counter", ratelimit.Counter(url, settings.REDIS_TIMEOUT))
@@ -164,7 +165,7 @@ def _service(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def service(transactional_db: None, _service: Service) -> Service:
-    """The running service, for requests that have to go over a socket or through several processes."""
+    """The running service, for requests that must go over a socket or through several processes."""
     return _service
 
 
@@ -176,7 +177,7 @@ def key(transactional_db: None) -> str:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Callable[..., OneBox]]:
-    """Starts services; what still runs at the end of the test is killed."""
+    """Start services. Those that still run at the end of the test are killed."""
     started: list[OneBox] = []
 
     def start(
@@ -202,7 +203,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., OneBox]]:
         shutil.rmtree(Layout(service.data).runtime, ignore_errors=True)
 
 
-# --- Webhooks, who receives them and who sends them ----------------------------------------------------------------
+# --- Webhooks, their receivers and engines -------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def webhook_to(alice: Account) -> Callable[..., Webhook]:
-    """Makes a webhook of Alice's with this URL."""
+    """Make a webhook of Alice's with this URL."""
 
     def make(url: str, **changes: Any) -> Webhook:
         secret = secrets.make_secret()
@@ -233,7 +234,7 @@ def webhook_to(alice: Account) -> Callable[..., Webhook]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the resolver knows: a list of addresses by name, or a function to call. No other name exists."""
+    """The names that resolve: a list of addresses by name, or a function that returns it. No other name exists."""
     known: dict[str, Any] = {}
     real = socket.getaddrinfo
 
@@ -250,7 +251,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.fixture
 def register() -> Callable[..., Webhook]:
-    """Registers a webhook as the API does; for decisions and stock unless said otherwise."""
+    """Register a webhook as the API does, by default for decisions and stock."""
     usual = ["order.confirmed", "order.cancelled", "inventory.updated"]
 
     def make(account: Account, url: str = "https://shop.example/hooks", events: Any = usual) -> Webhook:
@@ -266,13 +267,13 @@ def webhook(alice: Account, register: Callable[..., Webhook]) -> Webhook:
 
 @pytest.fixture
 def delivery_of() -> Callable[..., Delivery]:
-    """A delivery to a webhook, as `webhooks.events` writes it, then changed."""
+    """Write a delivery to a webhook, in any state."""
     return write_delivery
 
 
 @pytest.fixture
 def make_engine() -> Iterator[Callable[..., Engine]]:
-    """Makes engines for this process; their connections are closed when the test ends."""
+    """Make engines in this process. Their connections are closed when the test ends."""
     made: list[Engine] = []
 
     def make(**kwargs: Any) -> Engine:

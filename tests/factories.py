@@ -1,4 +1,4 @@
-"""Rows for tests, by factory_boy. Orders are imported as in life, by `importing.import_orders`."""
+"""Factories of rows for tests (factory_boy). Orders are imported as in production, by `importing.import_orders`."""
 
 from collections.abc import Iterable
 from datetime import date, time
@@ -21,7 +21,7 @@ from orders import importing
 from orders.models import Order
 
 PASSWORD = "correct horse"  # of every user here
-# Addresses that Django's own check takes, and to which no mail can be written; or it would go to another mailbox.
+# Addresses that Django's own check accepts, although no mail can be written to them, or it would go to another mailbox.
 UNMAILABLE = [
     "nadia@a\u05d0.example",
     f"nadia@{'é' * 63}.example",
@@ -35,7 +35,7 @@ UNMAILABLE = [
 
 @cache
 def hashed_password() -> str:
-    """Hashing is slow on purpose, so once is enough."""
+    """The hash of PASSWORD, made once because hashing is slow on purpose."""
     return make_password(PASSWORD)
 
 
@@ -49,7 +49,7 @@ class UserFactory(factory.django.DjangoModelFactory):
 
 
 def make_groups() -> None:
-    """Those of the call center, again: a test with transactions of its own has emptied all tables, theirs too."""
+    """Make the call center's groups again if a test with transactions of its own has emptied all tables."""
     if not Group.objects.exists():
         import_module("agents.migrations.0001_roles").make_groups(apps, None)
 
@@ -89,14 +89,14 @@ class ProductFactory(factory.django.DjangoModelFactory):
 
 
 def open_always() -> None:
-    """Agents may call every merchant's customers by day and night, whatever the clock says when a test runs."""
+    """Let agents call every merchant's customers day and night, whatever the time when a test runs."""
     CallingPeriod.objects.create(
         first_day=date(2000, 1, 1), last_day=date(2100, 1, 1), opens_at=time.min, closes_at=time.max, is_opening=True
     )
 
 
 def order_body(**changes: Any) -> dict[str, Any]:
-    """The body of a good import."""
+    """A valid body for an import."""
     return {
         "customer_name": "Amine Benali",
         "customer_phone": "0550 12 34 56",
@@ -111,18 +111,18 @@ def order_body(**changes: Any) -> dict[str, Any]:
 
 
 def order_line(**fields: Any) -> dict[str, Any]:
-    """A line of an import's body; `product_id` as the product's own."""
+    """A line of an import's body. `product_id` may be a UUID."""
     return {name: str(value) if name == "product_id" else value for name, value in fields.items()}
 
 
 def make_order(account: Account, **changes: Any) -> Order:
-    """An imported order; `changes` are fields of the body, `phone` is the customer's."""
+    """An imported order. `changes` are fields of the body; `phone` is short for `customer_phone`."""
     (order,) = make_orders(account, [changes])
     return order
 
 
 def make_orders(account: Account, changes: Iterable[dict[str, Any]]) -> list[Order]:
-    """As many imported orders as there are `changes`, in their order."""
+    """An imported order for each of `changes`, in the same order."""
     bodies = [_BODY | {_FIELDS.get(name, name): value for name, value in each.items()} for each in changes]
     made = importing.import_orders(account.id, bodies, actor=Actor.of_command("test"))
     for order in made:

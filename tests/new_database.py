@@ -1,4 +1,4 @@
-"""The script by which a new database is made: `make new-database` writes codservice/operations/new_database.sql."""
+"""Makes the script that sets up a new database: `make new-database` writes codservice/operations/new_database.sql."""
 
 import os
 import re
@@ -12,25 +12,25 @@ from django.db.migrations.executor import MigrationExecutor
 from codservice.onebox.binaries import find_client
 from tests.harness.database import database_url
 
-# A function may be of a table that comes after it.
+# A function may use a table that is created after it.
 HEAD = """-- `make new-database` writes this file (codservice/operations/new_database.py).
 SET LOCAL check_function_bodies = false;
 """
 NAMES = "SELECT string_agg(format('(%L, %L, now())', app, name), E',\n' ORDER BY app, name) FROM django_migrations"
-# What is for psql, for the session's rest, or of the program that wrote it.
+# Lines for psql, settings of the session, and remarks of pg_dump.
 PASSED_OVER = re.compile(r"(--|SET |SELECT pg_catalog\.set_config|\\)|$")
 
 
 def migrate_one_by_one() -> None:
-    """Apply the migrations that are not applied yet, and send none of the signals that follow them."""
+    """Apply the migrations that are not applied yet, without the signals that follow."""
     executor = MigrationExecutor(connection)
     executor.migrate(executor.loader.graph.leaf_nodes())
 
 
 def script() -> str:
-    """What makes a database as this one: its tables, and the rows that migrations have written."""
+    """The SQL that makes a database like this one: its tables, and the rows that migrations wrote."""
     program = find_client("pg_dump", at_least=connection.pg_version // 10000)
-    # The order in which migrations were applied says nothing.
+    # django_migrations is written below, sorted: the order in which migrations were applied does not matter.
     options = ["--no-owner", "--no-privileges", "--column-inserts", "--exclude-table-data=django_migrations*"]
     done = subprocess.run([program, database_url(), *options], capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if not PASSED_OVER.match(line)]

@@ -1,11 +1,11 @@
-"""What no schema can say, for `schemathesis run`: which orders, products and communes there are.
+"""Tells `schemathesis run` what no schema can: which orders, products and communes exist.
 
     SCHEMATHESIS_HOOKS=tests.schemathesis_hooks schemathesis --config-file tests/schemathesis.toml \
         run http://127.0.0.1:8000/api/schema --checks all -H "Authorization: Bearer $KEY"
 
-Data that keeps to the description is completed so that it also fits the database; data that breaks it on purpose is
-left alone, and so is every check. CODSERVICE_ORDERS are ids and CODSERVICE_PRODUCTS pairs `id=sku` of what exists,
-comma separated; CODSERVICE_PENDING are ids of orders that nothing else decides.
+Data that follows the description is completed so that it also fits the database. Data that breaks it on purpose is left
+alone, and so is every check. CODSERVICE_ORDERS are ids of existing orders, CODSERVICE_PRODUCTS pairs `id=sku` of
+existing products, and CODSERVICE_PENDING ids of orders that nothing else decides; all are comma-separated.
 """
 
 import gc
@@ -19,7 +19,7 @@ from uuid import uuid4
 import requests
 import schemathesis
 
-# What is loaded stays, and there is little garbage of what is made: looking for it took a tenth of the time.
+# Loaded objects stay, and few others end up in cycles: collecting garbage took a tenth of the time.
 gc.freeze()
 gc.set_threshold(20_000)
 
@@ -43,7 +43,7 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
             case.path_parameters["id"] = next(PRODUCTS)[0]
         elif "/webhooks/" in case.operation.path and WEBHOOKS:
             case.path_parameters["id"] = WEBHOOKS[-1]
-    if "cursor" in (case.query or {}):  # only what a list gave is one
+    if "cursor" in (case.query or {}):  # only a list can issue one
         case.query["cursor"] = ""
         case.query.pop("page", None)
     if case.operation.label == "PATCH /api/v1/orders/{id}":
@@ -69,7 +69,7 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
     if case.operation.label == "POST /api/v1/webhooks" and isinstance(case.body, dict):
         case.body["url"] = f"https://receiver.invalid/{next(NUMBERS)}"
     if case.operation.label == "PATCH /api/v1/webhooks/{id}" and isinstance(case.body, dict):
-        case.body["is_active"] = True  # one that is off takes no pings
+        case.body["is_active"] = True  # pings need an active one
         if "url" in case.body:
             case.body["url"] = f"https://receiver.invalid/{next(NUMBERS)}"
     if case.operation.label == "POST /api/v1/webhooks/{id}/recover" and isinstance(case.body, dict):
@@ -88,7 +88,7 @@ AMOUNTS = {"total_amount", "shipping_fee", "unit_price", "price", "home", "desk"
 
 
 def round_amounts(body: Any) -> None:
-    """To two decimal places, which the description says in words."""
+    """Round amounts to two decimal places, a rule that the description only states in words."""
     for key, value in body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ():
         if key in AMOUNTS and isinstance(value, float):
             body[key] = round(value, 2)
@@ -101,7 +101,7 @@ def make_key_new(case: Any) -> None:
 
 
 def as_integer(value: Any) -> Any:
-    """JSON Schema counts 2.0 among the integers; the API does not."""
+    """The value as an int if it is a float: 2.0 is an integer in JSON Schema, but not in the API."""
     return int(value) if isinstance(value, float) else value
 
 
@@ -111,7 +111,7 @@ def new_from(text: str) -> str:
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
-    """The oldest webhook makes room for the newest."""
+    """Delete the oldest webhook to make room for the newest."""
     if case.operation.label == "POST /api/v1/webhooks" and response.status_code == 201:
         WEBHOOKS.append(response.json()["data"]["id"])
         if len(WEBHOOKS) > MOST_WEBHOOKS:
@@ -120,7 +120,7 @@ def after_call(context: Any, case: Any, response: Any) -> None:
 
 
 def complete_order(body: dict[str, Any]) -> None:
-    """A commune that lies in the wilaya, products that exist, an `external_id` that is new."""
+    """Use a commune of the wilaya, products that exist and a new `external_id`."""
     if body.get("customer_commune"):
         body["customer_wilaya"], body["customer_commune"] = "16", "1601"
     if body.get("external_id"):
@@ -131,7 +131,7 @@ def complete_order(body: dict[str, Any]) -> None:
 
 
 def complete_changes(body: dict[str, Any]) -> None:
-    """A commune that lies in the wilaya, products that exist."""
+    """Use a commune of the wilaya and products that exist."""
     if body.keys() & {"customer_wilaya", "customer_commune"}:
         body["customer_wilaya"], body["customer_commune"] = "16", "1601"
     complete_items(body)
@@ -145,7 +145,7 @@ def complete_items(body: dict[str, Any]) -> None:
 
 
 def complete_entry(entry: dict[str, Any]) -> None:
-    """A product that exists, whatever its stock is until now."""
+    """Use a product that exists, whatever its current stock."""
     id_, sku = next(PRODUCTS)
     if entry.get("id"):
         entry["id"] = id_

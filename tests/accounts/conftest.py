@@ -7,7 +7,7 @@ from codservice.celery import app
 
 @pytest.fixture
 def worker() -> Iterator[None]:
-    """What is left to the worker is done at once."""
+    """Run tasks at once, instead of leaving them to a worker."""
     app.conf.task_always_eager = True
     yield
     app.conf.task_always_eager = False

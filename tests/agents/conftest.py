@@ -1,4 +1,4 @@
-"""Who works in the console, and one order to work on."""
+"""The people who work in the console, and one order to work on."""
 
 import pytest
 from django.test import Client
@@ -46,5 +46,5 @@ def order(alice: Account) -> Order:
 
 @pytest.fixture
 def browser(agent: User) -> Client:
-    """The agent's, unless a file's tests are another person's."""
+    """A test client signed in as the agent. Files about other people override it."""
     return browser_of(agent)

@@ -1,4 +1,4 @@
-"""The desk in a real browser: what an agent presses, and what the screen then says."""
+"""The desk in a real browser: what an agent presses, and what the screen then shows."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.factories import make_order
 
 DESK = "/console/desk/"
 SCREEN = re.compile(r"/console/desk/[0-9a-f-]{36}/")
-SECOND = 1_000  # in which a new screen is dead
+SECOND = 1_000  # milliseconds in which a new screen reacts to nothing
 
 
 def customers(account: Account, count: int) -> list[Order]:
@@ -49,7 +49,7 @@ def open_panel(page: Page, name: str) -> None:
 
 
 def press_of_layout(page: Page, key: str, code: str) -> None:
-    """A key by what it writes and by its place, as the browser tells of a keyboard that is not American."""
+    """Press a key of a non-American keyboard, by what it writes (`key`) and its position (`code`)."""
     page.evaluate(
         "said => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { ...said, bubbles: true }))",
         {"key": key, "code": code},
@@ -57,6 +57,8 @@ def press_of_layout(page: Page, key: str, code: str) -> None:
 
 
 def settled(page: Page) -> None:
-    """A new screen is dead for a second; buttons are waited for by Playwright, keys are pressed at once. Before its
-    script has run, which sets data-keys, it only looks alive."""
+    """Wait until the screen takes keys. Playwright waits for buttons, but presses keys at once.
+
+    A new screen reacts to nothing for a second, and before its script has run, which sets data-keys, to no key.
+    """
     page.locator("html[data-keys]:not([data-dead])").wait_for(state="attached")

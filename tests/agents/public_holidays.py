@@ -1,4 +1,4 @@
-"""Algeria's public holidays as a package knows them: `make holidays` writes agents/public_holidays.csv."""
+"""Algeria's public holidays from the package `holidays`: `make holidays` writes agents/public_holidays.csv."""
 
 import csv
 from io import StringIO
@@ -10,7 +10,7 @@ YEARS = range(2026, 2046)
 
 def table() -> str:
     """The file's text."""
-    from holidays.countries.algeria import Algeria  # which brings all other countries along
+    from holidays.countries.algeria import Algeria  # slow: it imports all other countries
 
     written = StringIO()
     csv.writer(written, lineterminator="\n").writerows(sorted(Algeria(years=YEARS, language="en_US").items()))

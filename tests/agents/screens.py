@@ -20,7 +20,7 @@ def order_page(order: Order, action: str = "") -> str:
 
 
 def told(response: HttpResponse) -> str:
-    """What a redirect's messages, or a refused form's banners, say to the agent; without their tags."""
+    """The messages of a redirect, without tags, or the banners of a refused form."""
     if response.status_code == 302:
         said = " ".join(str(message) for message in get_messages(response.wsgi_request))
         return re.sub(r"<[^>]*>", "", said)
@@ -28,9 +28,9 @@ def told(response: HttpResponse) -> str:
 
 
 class Screen:
-    """A call screen that an agent has open: its form stays as it was when it was read.
+    """A call screen that an agent has open. Its form stays as it was when it was read.
 
-    It is pressed as if it had been shown `age` before it was read, under a seal of that time: nobody waits for a clock.
+    Buttons are pressed as if the screen had been shown `age` earlier, with a seal of that time, so that no test waits.
     """
 
     def __init__(self, browser: Client, address: str) -> None:
@@ -40,7 +40,7 @@ class Screen:
         self.read(response)
 
     def read(self, response: HttpResponse) -> None:
-        """The screen, or what it came back as."""
+        """Read the screen, or the one that a refused form returns."""
         self.text = response.content.decode()
         self.pending = [entry.order for entry in response.context["customer"].pending]
         self.shown_at = datetime.fromisoformat(response.context["shown_at"])
@@ -56,11 +56,11 @@ class Screen:
         return UUID(self.address.split("/")[3])
 
     def filled(self, outcome: str, *, age: timedelta = shown.SETTLED, **data: Any) -> dict[str, Any]:
-        """What the browser sends when it is pressed."""
+        """The form that the browser sends when the outcome's button is pressed."""
         if outcome == "cancel":
             outcome = f"cancel:{data.pop('why', 'Customer refused')}"
         form = {"shown_at": (self.shown_at - age).isoformat(), **self.form, "outcome": outcome, **data}
-        form.setdefault("asked", form["order"])  # whoever confirms is sure that it is no duplicate
+        form.setdefault("asked", form["order"])  # confirming that the order is not a duplicate
         form.setdefault("seal", shown.seal(self.claim_id, form["shown_at"], form["seen"]))
         return form
 

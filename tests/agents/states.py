@@ -1,4 +1,4 @@
-"""What orders wait for, and what has become of them."""
+"""What orders wait for, and their statuses."""
 
 from datetime import timedelta
 
@@ -16,5 +16,5 @@ def waits(order: Order, state: CallState, minutes: int = 0, agent: User | None =
 
 
 def statuses() -> list[str]:
-    """Of all orders, the oldest first."""
+    """The statuses of all orders, the oldest first."""
     return list(Order.objects.order_by("id").values_list("status", flat=True))

@@ -1,4 +1,4 @@
-"""Texts that are JSON, and texts that are none."""
+"""Texts that are JSON, and texts that are not."""
 
 MIB = 1024 * 1024
 

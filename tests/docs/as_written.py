@@ -1,4 +1,4 @@
-"""What README and the operators' page say; the lines of a page's fenced blocks, run word for word."""
+"""The texts of README and the operators' page, and running the lines of a page's fenced blocks word for word."""
 
 import os
 import re
@@ -26,9 +26,9 @@ def blocks(text: str) -> list[str]:
 
 
 def run_as_written(script: str, live_server: Any, **environment: str) -> list[str]:
-    """Run the lines in a shell against the live server; what they print."""
+    """Run the lines in a shell against the live server, and return what they print."""
     script = script.replace("http://localhost:8000", live_server.url).replace(".venv/bin/python", sys.executable)
-    # curl says nothing of a 4xx by itself, unless the line says what is to be done then.
+    # curl does not fail on a 4xx by itself. Lines with `--fail` handle that themselves.
     script = f"{CURL}\n{script}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],

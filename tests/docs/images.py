@@ -1,4 +1,4 @@
-"""Pictures for the docs, taken of demo data in each language that a page of the docs has: `make images`."""
+"""Takes the pictures for the docs, with demo data and in each language of the pages: `make images`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.harness.demo import AGENT, MERCHANT, URL, Demo, demonstration
 from tests.harness.processes import CHECKOUT
 
 IMAGES = CHECKOUT / "docs" / "images"
-AGENTS = {"": "en", ".fr": "fr", ".ar": "ar-dz"}  # how the file's name ends → the language
+AGENTS = {"": "en", ".fr": "fr", ".ar": "ar-dz"}  # end of the file's name → language
 MERCHANTS = {"": "en", ".fr": "fr"}
 
 
@@ -23,12 +23,12 @@ def main() -> None:
             page.screenshot(path=IMAGES / f"desk{end}.png")
             page.locator("form[action$='next/'] button").click()
             page.locator("#outcome").wait_for()
-            page.wait_for_timeout(1500)  # for as long nothing can be pressed, and looks so
+            page.wait_for_timeout(1500)  # until the buttons are, and look, enabled
             page.screenshot(path=IMAGES / f"console{end}.png")
         for end, language in MERCHANTS.items():
             page = opened(browser, demo, MERCHANT, language)
             page.goto("/account/quick-start")
-            while not page.locator("#key").count():  # a key, after going over to test mode: the other steps follow
+            while not page.locator("#key").count():  # switch to test mode, then make a key: the other steps follow
                 page.locator(".steps > :first-child form button").click()
             page.screenshot(path=IMAGES / f"quick-start{end}.png", full_page=True)
         browser.close()
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def opened(browser: Browser, demo: Demo, username: str, language: str) -> Page:
-    """A page of somebody who is signed in and reads this language."""
+    """A page of a browser in this language, signed in as `username`."""
     context = browser.new_context(base_url=URL, viewport={"width": 1366, "height": 768})
     context.add_cookies([{"name": "django_language", "value": language, "url": URL}])
     page = context.new_page()

@@ -1,7 +1,7 @@
 """The Postman collection, made from the OpenAPI description: `make postman` writes docs/postman.json.
 
-openapi-to-postmanv2 converts; what it invents by chance (ids, values, answers) is taken out or replaced by the
-description's own examples, so that the same description gives the same file.
+openapi-to-postmanv2 converts it. What that invents at random (ids, values, answers) is removed or replaced by the
+description's own examples, so that the same description always gives the same file.
 """
 
 import json
@@ -14,7 +14,7 @@ from tests.harness.description import generated
 from tests.harness.npm import installed, program
 from tests.harness.processes import CHECKOUT
 
-# Hours before a request is sent: times in its body that would soon be too old if they were written down.
+# Times in bodies, in hours before the request is sent: written down, they would soon be too old.
 HOURS_AGO = {"since": 4, "until": 1}
 TARGET = CHECKOUT / "docs/postman.json"
 PACKAGE = Path(__file__).with_name("description")
@@ -46,7 +46,7 @@ def collection() -> str:
 
 
 def _settle(item: dict[str, Any], described: dict[str, Any]) -> None:
-    """Leave nothing in a request that chance has chosen."""
+    """Remove everything random from a request."""
     request = item["request"]
     item["response"] = []
     del item["id"]
@@ -65,7 +65,7 @@ def _settle(item: dict[str, Any], described: dict[str, Any]) -> None:
 
 
 def _setting(times: list[str]) -> dict[str, Any]:
-    """What Postman runs before the request, so that it knows these times as variables."""
+    """The script that Postman runs before the request, to set these times as variables."""
     hour = 60 * 60 * 1000
     lines = [
         f'pm.variables.set("{name}", new Date(Date.now() - {HOURS_AGO[name] * hour}).toISOString());' for name in times

@@ -1,5 +1,5 @@
-"""What tests of several rooms are made with. What only one room needs stands beside its tests.
+"""What the tests of several rooms share. What only one room needs is beside its tests.
 
-`embedded_services`, `drift`, `browser`, `marks` and `emptying` are plugins of pytest (pyproject.toml). `world` is a row
-in every table, `addresses` every address that the service has.
+`embedded_services`, `drift`, `browser`, `marks` and `emptying` are pytest plugins (pyproject.toml). `world` makes a row
+in every table, and `addresses` lists every address of the service.
 """

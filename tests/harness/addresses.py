@@ -1,4 +1,4 @@
-"""Every address of the service, from the URL configuration, so that a test of all of them forgets no new one."""
+"""Every address of the service, from the URL configuration, so that tests of all addresses include new ones."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from inventory.models import Product
 from orders.models import Order
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
-# Whose ids stand behind which word of a path. A new word needs a row here.
+# The model whose id follows a word of a path. A new word needs a row here.
 IDS: dict[str, type[Model]] = {
     "orders": Order, "order": Order, "take": Order, "edit": Order, "desk": Claim, "products": Product,
     "webhooks": Webhook, "webhook": Webhook, "deliveries": Delivery, "delivery": Delivery, "event": Event,
@@ -25,15 +25,15 @@ IDS: dict[str, type[Model]] = {
     "user": User, "group": Group, "securityentry": SecurityEntry,
     "team": Membership, "invitations": Invitation, "sessions": SignIn, "uploads": Upload,
 }  # fmt: skip
-# What stands in a path for parameters that are no ids.
+# Values for parameters of paths that are not ids.
 OTHERS = {"uidb64": ["x"], "token": ["y"], "name": ["orders", "nothing"]}
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
-_CHOICE = re.compile(r"\^\(\?P<\w+>([\w|]+)\)/\$")  # of one word among some, as Django's admin has it
+_CHOICE = re.compile(r"\^\(\?P<\w+>([\w|]+)\)/\$")  # a choice of words, as in Django's admin
 
 
 @dataclass(frozen=True, order=True)
 class Address:
-    """`name` is what `reverse` takes, or the route where there is none; parameters stand in angle brackets."""
+    """An address. `name` is what `reverse` takes, or the route if it has no name. Parameters are in angle brackets."""
 
     name: str
     route: str
@@ -49,12 +49,12 @@ class Address:
 
     @property
     def methods(self) -> set[str]:
-        """Those that a view of the API answers."""
+        """The methods that a view of the API answers."""
         return {method.upper() for method in getattr(self.callback, "actions", None) or ()}
 
     @property
     def words(self) -> list[str]:
-        """For each parameter the word of the path that it stands behind."""
+        """For each parameter, the word of the path before it."""
         places = re.split(r"<(?:\w+:)?\w+>", self.route)
         return [place.rstrip("/").rpartition("/")[2] for place in places[:-1]]
 
@@ -68,12 +68,12 @@ class Address:
         return _PARAMETER.sub(lambda _match: next(left), self.route)
 
     def paths(self) -> list[str]:
-        """One for each row there is of what the parameters name."""
+        """The paths for all rows of the tables that the parameters name."""
         values = [_values(word, name) for word, name in zip(self.words, self.parameters, strict=True)]
         return [self.with_values(*chosen) for chosen in product(*values)]
 
     def some_paths(self) -> list[str]:
-        """With an order in each state of a merchant's; of Django's own pages, which are all alike, two."""
+        """Nine paths, enough for one merchant's order in each state; two of Django's own pages, which are all alike."""
         return self.paths()[: 2 if "object_id" in self.parameters else 9]
 
 

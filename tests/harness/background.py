@@ -1,7 +1,6 @@
-"""Calls in threads of their own, each with a database connection of its own, servers likewise, and waiting for what
-others do.
+"""Runs calls and servers in threads of their own, each with its own database connection, and waits for them.
 
-Who waits says for what; `PATIENCE` is only what a busy machine may need for it.
+Waits are always for something; `PATIENCE` is only how long a busy machine may need for it.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ PATIENCE = 90.0  # seconds
 
 
 def at_once(count: int, call: Callable[[int], T]) -> list[T]:
-    """The results of `call(0)` to `call(count - 1)`, which start at the same moment."""
+    """The results of `call(0)` to `call(count - 1)`, all started at the same moment."""
     barrier = threading.Barrier(count)
 
     def run(number: int) -> T:
@@ -36,7 +35,7 @@ def at_once(count: int, call: Callable[[int], T]) -> list[T]:
 
 
 def eventually(check: Callable[[], T], seconds: float = PATIENCE) -> T:
-    """What `check` gives, once it gives something."""
+    """The result of `check`, once it is true."""
     deadline = time.monotonic() + seconds
     while not (result := check()):
         assert time.monotonic() < deadline, f"did not come true within {seconds} s"
@@ -45,7 +44,7 @@ def eventually(check: Callable[[], T], seconds: float = PATIENCE) -> T:
 
 
 def asleep() -> float:
-    """For how many seconds this thread has slept, since some moment: not worked, nor waited for a processor."""
+    """The seconds, from an arbitrary start, that this thread has slept: neither worked nor waited for a processor."""
     worked, queued, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
     return time.monotonic() - (worked + queued) / 1e9
 
@@ -82,7 +81,7 @@ class Background:
 
 @contextmanager
 def open_transaction(begin: Callable[[], T]) -> Iterator[T]:
-    """What `begin` gives, in a transaction of another thread that stays open while the block runs."""
+    """Yield the result of `begin`, run in another thread's transaction that stays open while the block runs."""
     began, end, given = threading.Event(), threading.Event(), list[T]()
 
     def hold() -> None:
@@ -101,7 +100,7 @@ def open_transaction(begin: Callable[[], T]) -> Iterator[T]:
 
 
 def held_up(begin: Callable[[], Any]) -> AbstractContextManager[Any]:
-    """What `begin` writes is never seen: who writes the same waits for it while the block runs, and then goes on."""
+    """Hold the locks of what `begin` writes while the block runs, then roll it back: other writers wait and go on."""
 
     def write_and_undo() -> None:
         begin()
@@ -111,14 +110,14 @@ def held_up(begin: Callable[[], Any]) -> AbstractContextManager[Any]:
 
 
 class Listening:
-    """Servers in an event loop in a thread of its own while the block runs; `listen` makes them."""
+    """Runs the servers that `listen` makes, in an event loop of another thread, while the block runs."""
 
     async def listen(self) -> list[asyncio.Server]:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
-        # Those that hang are abandoned with the loop; nobody needs to hear of it.
+        # Hanging connections are abandoned with the loop, and need no message.
         self._loop.set_exception_handler(lambda loop, context: None)
         is_listening = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(is_listening,), daemon=True)

@@ -1,4 +1,4 @@
-"""A Valkey of a test's own, which it may fill, make a replica and stop without anybody else noticing."""
+"""A Valkey for one test, which it can fill, make a replica and stop without disturbing others."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ class Broker:
         self.client = redis.Redis.from_url(url)
 
     def refuse(self, why: str) -> None:
-        """Answer, and take no writes: as a `replica`, or because it is `full`."""
+        """Answer but refuse writes, as a `replica` or because it is `full`."""
         if why == "replica":
             self.client.execute_command("REPLICAOF", "127.0.0.1", "1")
         else:
@@ -44,7 +44,7 @@ class Broker:
         os.kill(self.pid, signal.SIGCONT)
 
     def tasks(self) -> int:
-        """How many messages wait for a worker."""
+        """The number of messages that wait for a worker."""
         return self.client.llen("celery")
 
 

@@ -1,6 +1,6 @@
-"""People's browsers for tests: Debian's Chromium by Playwright, and axe-core. pyproject.toml loads it for every test.
+"""Browsers for tests: Debian's Chromium through Playwright, and axe-core. A plugin that pyproject.toml loads.
 
-A test asks for `visit` (a browser of its own for each person) and for `axe` (no page may break a rule of it).
+Tests use `visit` (opens a browser for each person) and `axe` (checks that a page breaks none of its rules).
 """
 
 import shutil
@@ -20,10 +20,10 @@ HERE = Path(__file__).parent
 PASSWORD = "correct horse"
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 RULES_OF_COLOURS = ["color-contrast", "link-in-text-block"]
-# Links and buttons take their new colours slowly.
+# Finishes the transitions in which links and buttons change colours.
 ARRIVE = "document.getAnimations().filter(each => each instanceof CSSTransition).forEach(each => each.finish())"
-PATIENCE = 60_000  # milliseconds; a busy machine is no fault of the page
-# Pages wait a quarter as long for answers.
+PATIENCE = 60_000  # milliseconds; a busy machine is not the page's fault
+# Makes pages wait a quarter as long for answers.
 IMPATIENT = "{ const of = AbortSignal.timeout; AbortSignal.timeout = ms => of.call(AbortSignal, ms / 4) }"
 SWITCHES = [
     "--no-sandbox",
@@ -38,7 +38,7 @@ expect.set_options(timeout=PATIENCE)
 
 
 def chromium_path() -> str:
-    # The shell is Chromium without windows: the same engine for three fifths of the processor time.
+    # The headless shell is the same engine, for three fifths of the processor time.
     for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
@@ -48,7 +48,7 @@ def chromium_path() -> str:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as environment, sync_playwright() as playwright:
-        # Playwright runs an event loop in this thread, in which Django would refuse to touch the database.
+        # Playwright runs an event loop in this thread, where Django would refuse to use the database.
         environment.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=SWITCHES)
         yield browser
@@ -56,7 +56,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def log_in(page: Page, username: str, password: str = PASSWORD) -> None:
-    """Through the form that the page is, whatever its language."""
+    """Fill in the page's login form, whatever its language."""
     page.locator("[name=username]").fill(username)
     page.locator("[name=password]").fill(password)
     page.locator("[name=password]").press("Enter")
@@ -64,11 +64,11 @@ def log_in(page: Page, username: str, password: str = PASSWORD) -> None:
 
 
 class Visit:
-    """A person's browser at our address. It remembers all that a page must not do."""
+    """A person's browser at our address. It records in `wrongs` whatever a page must not do."""
 
     def __init__(self, chromium: Browser, address: str, **options: Any) -> None:
         self.address, self.wrongs = address, []
-        self.leaves: bool | None = None  # what is answered to who asks whether to leave; None: nobody should ask
+        self.leaves: bool | None = None  # the answer when a page asks whether to leave; None if none should ask
         self.context = chromium.new_context(base_url=address, **options)
         self.context.set_default_timeout(PATIENCE)
         self.page: Page = self.context.new_page()
@@ -82,7 +82,7 @@ class Visit:
 
     @contextmanager
     def asked(self, *, leaves: bool = False) -> Iterator[None]:
-        """What is done in this block makes the page ask whether to leave it, and this is the answer."""
+        """Expect the page to ask, within the block, whether to leave it; `leaves` is the answer."""
         self.leaves = leaves
         with self.page.expect_event("dialog", lambda dialog: dialog.type == "beforeunload"):
             yield
@@ -97,7 +97,7 @@ class Visit:
             dialog.dismiss()
 
     def _console(self, said: Any) -> None:
-        # That an address answered 4xx is told there of pages too, which may be what the test asks for.
+        # The console also reports a 4xx of the page itself, which a test may have asked for.
         if said.type == "error" and not said.text.startswith("Failed to load resource"):
             self.wrongs.append(said.text)
 
@@ -110,8 +110,9 @@ class Visit:
             self.wrongs.append(f"request {request.url}")
 
     def look_at(self, path: str) -> Page:
-        """The page there: neither one that refuses nor another to which it leads, such as a login. It may say what is
-        wrong with what was asked.
+        """Open the page at `path`, which must not refuse or redirect, for example to a login.
+
+        It may answer 422, and say what is wrong with the request.
         """
         answer = self.page.goto(path)
         assert answer
@@ -120,20 +121,20 @@ class Visit:
         return self.page
 
     def log_in(self, username: str, door: str = "/console/login/") -> Page:
-        """As people do it."""
+        """Log in through the form, as people do."""
         self.page.goto(door)
         log_in(self.page, username)
         return self.page
 
     def sign_in(self, username: str, door: str = "/console/login/") -> Page:
-        """The same, but that the browser neither shows the form nor types: a third of its work at the beginning."""
+        """Log in without showing or typing into the form, which is a third of a browser's work at the beginning."""
         client = Client()
         assert client.post(door, {"username": username, "password": PASSWORD}).status_code == 302
-        self.signed_in_as(client).goto(door)  # which leads on who is signed in
+        self.signed_in_as(client).goto(door)  # redirects people who are signed in
         return self.page
 
     def signed_in_as(self, client: Client) -> Page:
-        """With the cookies of a test client that is signed in already."""
+        """Take over the cookies of a test client that is signed in already."""
         cookies = [{"name": each.key, "value": each.value, "url": self.address} for each in client.cookies.values()]
         self.context.add_cookies(cookies)
         return self.page
@@ -144,7 +145,7 @@ Visits = Callable[..., Visit]
 
 @pytest.fixture
 def visit(chromium: Browser, live_server: Any) -> Iterator[Callable[..., Visit]]:
-    """Opens a browser of its own for each person; none of them may have met anything wrong in the end."""
+    """Opens a browser for each person. At the end none may have recorded anything wrong."""
     visits: list[Visit] = []
 
     def open_visit(address: str = live_server.url, **options: Any) -> Visit:
@@ -160,23 +161,23 @@ def visit(chromium: Browser, live_server: Any) -> Iterator[Callable[..., Visit]]
 
 @pytest.fixture(scope="session")
 def axe() -> Callable[..., None]:
-    """`axe(page)`: the page, once it is all there, breaks none of axe-core's rules, best practices included.
+    """`axe(page)` checks that the loaded page breaks none of axe-core's rules, best practices included.
 
-    `axe(page, *SCHEMES)`: neither in light nor in dark. A scheme changes nothing but colours, so that after the first
-    only the rules of colours are asked.
+    `axe(page, *SCHEMES)` does so in light and in dark. A scheme only changes colours, so after the first only the rules
+    of colours are checked.
     """
     script = (npm.installed(HERE / "axe") / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
     def check(page: Page, *schemes: Literal["light", "dark"]) -> None:
         page.wait_for_load_state()
         if not page.evaluate("'axe' in window"):
-            # By the browser's debugger, which the page's Content-Security-Policy does not concern.
+            # Through the debugger, to which the page's Content-Security-Policy does not apply.
             page.evaluate(script)
         for number, scheme in enumerate(schemes or (None,)):
             if scheme:
                 page.emulate_media(color_scheme=scheme)
             page.evaluate(ARRIVE)
-            # What passes is not asked for: describing it takes three quarters of the time.
+            # Only violations: describing what passes takes three quarters of the time.
             options = {"resultTypes": ["violations"], **({"runOnly": RULES_OF_COLOURS} if number else {})}
             found = page.evaluate("options => axe.run(options).then(found => found.violations)", options)
             broken = [

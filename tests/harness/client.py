@@ -1,4 +1,4 @@
-"""A merchant's side of the API, and browsers that somebody is signed in with."""
+"""Merchants' clients of the API, and test clients that are signed in."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.factories import AccountFactory
 
 
 class ApiClient(Client):
-    """A merchant's client: sends JSON with the key's header, and lets a crash become a 500 as in production."""
+    """A merchant's client, which sends JSON with the key's header. A crash becomes a 500, as in production."""
 
     def __init__(self, key: str = "", **kwargs: Any) -> None:
         super().__init__(

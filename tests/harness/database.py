@@ -1,4 +1,4 @@
-"""The test's database: its address for other processes, and what its sessions are at."""
+"""The test's database: its URL for other processes, its contents and its sessions."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from .background import PATIENCE
 
 
 def database_url() -> str:
-    """The test's database, as the service takes it."""
+    """The URL of the test's database, as the service takes it."""
     s = connection.settings_dict
     user = quote(s["USER"], "") + (f":{quote(s['PASSWORD'], '')}" if s["PASSWORD"] else "")
     port = f":{s['PORT']}" if s["PORT"] else ""
@@ -20,20 +20,21 @@ def database_url() -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """For processes that shall work on the test's database."""
+    """The environment for processes that use the test's database."""
     return {**os.environ, "DATABASE_URL": database_url(), "WEBHOOK_ALLOW_PRIVATE": "true", **more}
 
 
 def one(sql: str, *parameters: Any) -> Any:
-    """The one value that a query gives."""
+    """The single value that a query returns."""
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return cursor.fetchone()[0]
 
 
 def contents(*but: str, tables: Iterable[str] = ()) -> dict[str, str | None]:
-    """A digest of the rows of each table, or of each of `tables`; without the tables and columns (`table.column`) of
-    `but`. None: there are no rows.
+    """A digest of the rows of each table, or of each of `tables`; None for a table without rows.
+
+    `but` are tables and columns (`table.column`) to leave out.
     """
     with connection.cursor() as cursor:
         digests = []
@@ -47,7 +48,7 @@ def contents(*but: str, tables: Iterable[str] = ()) -> dict[str, str | None]:
 
 
 def outlast_timeouts(table: str) -> None:
-    """Until the test's transaction ends a statement may take a second, and inserting into `table` takes longer."""
+    """Have inserts into `table` time out until the test's transaction ends: they take 1.1 s, and 1 s is allowed."""
     with connection.cursor() as cursor:
         cursor.execute(
             "CREATE FUNCTION pg_temp.wait() RETURNS trigger LANGUAGE plpgsql"
@@ -58,12 +59,12 @@ def outlast_timeouts(table: str) -> None:
 
 
 def session() -> int:
-    """The number of this thread's session in the database."""
+    """The process id of this thread's database session."""
     return one("SELECT pg_backend_pid()")
 
 
 def end_sessions(*kept: int) -> int:
-    """End every other session of the database, as a restart of PostgreSQL does, and wait for that; how many."""
+    """End all other sessions of the database except `kept`, as a restart of PostgreSQL does, and return how many."""
     return one(
         "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND NOT pid = ANY(%s)",

@@ -1,6 +1,4 @@
-"""Deliveries and attempts in any state, written straight into the tables; the clock that they are compared with; and an
-engine that sends what is due.
-"""
+"""Deliveries and attempts in any state, written straight to the tables; moving their clock; and running an engine."""
 
 import threading
 import time
@@ -38,7 +36,10 @@ _FINISHED = ("delivered", "failed", "dropped")
 
 
 def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int = 0, **changes: Any) -> Delivery:
-    """A delivery of an event of its own; `attempts` of them are in its log, of which the last succeeded or not."""
+    """Write a delivery with an event of its own and so many logged `attempts`.
+
+    The attempts failed, except for the last one of a `delivered` delivery.
+    """
     at: datetime = changes.pop("created_at", timezone.now())
     kind = changes.pop("kind", Event.Kind.ORDER_CONFIRMED)
     event = Event.objects.create(
@@ -83,7 +84,7 @@ def _uuid7_of(at: datetime) -> UUID:
 
 
 def write(webhook: Webhook, count: int = 1, *, attempts: int = 0, age: float = 0.0) -> list[UUID]:
-    """Write deliveries that are due for `age` seconds and have had `attempts`; their ids."""
+    """Write deliveries that have been due for `age` seconds and have had `attempts`. Returns their ids."""
     with connection.cursor() as cursor:
         cursor.execute(
             _WRITE,
@@ -99,20 +100,20 @@ def write(webhook: Webhook, count: int = 1, *, attempts: int = 0, age: float = 0
 
 
 def publish(account: Account, count: int = 1, kind: Event.Kind = Event.Kind.ORDER_CONFIRMED, **ago: float) -> None:
-    """Tell the account's webhooks of so many events, as at that time."""
+    """Publish `count` events of the account, dated so long `ago`."""
     at = timezone.now() - timedelta(**ago)
     with transaction.atomic():
         events.publish_all(account.id, kind, data=[{"n": number} for number in range(count)], at=at)
 
 
 def statuses(**which: Any) -> Counter[str]:
-    """How many deliveries are in each status: of all, or of those that are so."""
+    """The number of deliveries in each status, of all or of those that `which` selects."""
     return Counter(Delivery.objects.filter(**which).values_list("status", flat=True))
 
 
 @contextmanager
 def draining(engine: Engine, pause: float = 0.05) -> Iterator[None]:
-    """The engine sends what is due while the block runs, and looks again after each `pause` of so many seconds."""
+    """Have the engine send what is due while the block runs, with a `pause` in seconds between its looks."""
     stopping = threading.Event()
 
     def work() -> None:
@@ -130,7 +131,7 @@ def draining(engine: Engine, pause: float = 0.05) -> Iterator[None]:
 
 
 def pass_time(**interval: float) -> None:
-    """Move the clock on: all that the queue compares with it moves back."""
+    """Move the clock on for the queue, by moving all times that it compares with the clock back."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE webhooks_delivery SET next_attempt_at = next_attempt_at - %s", [timedelta(**interval)])
         cursor.execute("UPDATE webhooks_claim SET until = until - %s", [timedelta(**interval)])

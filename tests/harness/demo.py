@@ -1,4 +1,4 @@
-"""The whole service over demo data, in a folder of its own, for a browser: to score its pages, and to picture them."""
+"""The whole service with demo data, in a temporary folder, for scoring its pages and taking pictures of them."""
 
 import os
 import re
@@ -25,13 +25,13 @@ AGENT, SUPERVISOR, MERCHANT = "samira1", "nadia1", "demo1@example.dz"
 
 
 class Demo(NamedTuple):
-    """A service that is ready, and the password of everybody in it."""
+    """A running service, and the password of all its users."""
 
     folder: Path
     password: str
 
     def sign_in(self, page: Page, username: str) -> None:
-        """The page's browser is this person's, who may be of the staff, a merchant otherwise."""
+        """Sign the page's browser in as a merchant, by e-mail address, or as staff."""
         page.goto("/account/login" if "@" in username else "/console/login/")
         log_in(page, username, self.password)
 

@@ -1,4 +1,4 @@
-"""The OpenAPI description, for tests that look something up in it, and what holds answers against it."""
+"""The OpenAPI description, for tests that look something up in it, and a checker of answers against it."""
 
 import json
 from functools import cache
@@ -10,15 +10,15 @@ import yaml
 
 @cache
 def generated() -> dict[str, Any]:
-    """The description as the code makes it without a request; nobody changes anything in it."""
-    from codservice.api.description import description  # when the settings are there
+    """The description as the code makes it without a request. It is shared, so do not change it."""
+    from codservice.api.description import description  # needs the settings
 
     return description()
 
 
 @cache
 def parsed(text: bytes) -> dict[str, Any]:
-    """What a YAML document says; whoever asks again for the same gets the same, and changes nothing in it."""
+    """A parsed YAML document. It is cached and shared, so do not change it."""
     return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
@@ -30,7 +30,7 @@ def described(client: Any) -> dict[str, Any]:
 
 
 class Checker:
-    """Holds real answers against the description, and remembers which statuses were seen."""
+    """Checks real answers against the description, and remembers which statuses were seen."""
 
     def __init__(self, description: dict[str, Any]) -> None:
         self.description = description
@@ -61,7 +61,7 @@ class Checker:
 
 
 def closed(schema: Any) -> Any:
-    """The schema with no room for fields that it does not name, so that none goes undescribed."""
+    """The schema without additional properties, so that every field must be described."""
     if isinstance(schema, list):
         return [closed(entry) for entry in schema]
     if not isinstance(schema, dict):

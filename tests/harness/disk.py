@@ -1,4 +1,4 @@
-"""A disk that can be filled up; only root can make one."""
+"""A disk that can be filled up. Only root can make one."""
 
 import contextlib
 import os

@@ -1,9 +1,9 @@
-"""Whether the OpenAPI description and the service have drifted apart, over a whole run of the tests.
+"""Checks that the OpenAPI description and the service have not drifted apart, over a whole run of the tests.
 
-`Recorder`, a middleware that tests/conftest.py puts before all others, notes each operation and status that the service
-answered with in a test's process. When the whole suite has run and passed, the notes of all workers are held against
-the description, and the run fails when an answer that was seen is not described, or one that is described was never
-seen. `--drift` does so after any run.
+`Recorder`, a middleware that tests/conftest.py puts before all others, records each operation and the status of its
+answer in a test's process. When the whole suite has passed, the records of all workers are compared with the
+description. The run fails if an answer that was seen is not described, or one that is described was never seen.
+`--drift` compares after any run.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -19,8 +19,8 @@ Seen = tuple[str, str, int]
 """Method, path as the description writes it (`/api/v1/orders/{id}`), status."""
 
 SEEN: set[Seen] = set()
-# What the service may say of a method that a path does not have: before it looks at the path, or to a live key that
-# there is no such path.
+# Statuses with which the service may answer a method that a path does not have: before it looks at the path, or 404 to
+# a live key for a path of test mode.
 _OF_NO_OPERATION = {401, 404, 405, 413, 429, 503}
 
 
@@ -36,7 +36,7 @@ class Recorder:
 
 
 def _is_readable(request: HttpRequest) -> bool:
-    """Not so with a `Host` that is not served here or with a thousand parameters: then there is no operation."""
+    """Whether Django accepts the request. With an unknown `Host` or a thousand parameters there is no operation."""
     try:
         return bool(request.get_host()) and request.GET is not None
     except SuspiciousOperation:
@@ -44,7 +44,7 @@ def _is_readable(request: HttpRequest) -> bool:
 
 
 def _described_path(path: str) -> str:
-    """The path with its parameters by name; empty when it leads nowhere in the API."""
+    """The path with names for its parameters. Empty if it leads nowhere in the API."""
     from django.urls import Resolver404, resolve
 
     if not path.startswith("/api/v1/"):
@@ -56,7 +56,7 @@ def _described_path(path: str) -> str:
 
 
 def drift(seen: Iterable[Seen], description: dict[str, Any]) -> list[str]:
-    """A line for each answer that only one of the two knows, sorted."""
+    """A line for each answer that was only seen or only described, sorted."""
     described = {
         (method.upper(), path, int(status))
         for path, operations in description["paths"].items()
@@ -80,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _is_whole(config: pytest.Config) -> bool:
-    """Whether nothing was chosen from or left out of the suite."""
+    """Whether the run covers the whole suite."""
     option = config.option
     narrowed = ("keyword", "deselect", "ignore", "ignore_glob", "lf", "collectonly", "maxfail", "stepwise")
     suites = [str(config.rootpath / path) for path in config.getini("testpaths")]

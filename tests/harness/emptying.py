@@ -1,8 +1,8 @@
-"""The database between tests that commit: what they wrote is taken away, what `migrate` fills stays.
+"""Empties the database after tests that commit: what they wrote is deleted, what `migrate` wrote stays.
 
-Django's own way truncates all tables and sends `post_migrate` after each such test, whose receivers write content
-types, permissions, groups and holidays anew: ten times the work of the truncation, and a fifth of a whole run. And to
-truncate makes every table and index a new file: deleting the few rows of the few tables that have any costs far less.
+Django truncates all tables and sends `post_migrate` after each such test. Its receivers write content types,
+permissions, groups and holidays again: ten times the work of the truncation, and a fifth of a whole run. And truncating
+makes every table and index a new file, while deleting the few rows of the few filled tables costs far less.
 """
 
 import pytest
@@ -13,9 +13,9 @@ from django.test import TransactionTestCase
 from .database import contents
 
 _whole_way = TransactionTestCase._fixture_teardown
-# Each table that is not empty when nobody has written anything, with a digest of its rows; none before the first test.
+# The tables that `migrate` fills, each with a digest of its rows. Empty before the first such test.
 _given: dict[str, str | None] = {}
-# Bytes. Deleted rows leave their pages, which make a table slow to read and change plans: none keeps more than these.
+# Bytes. Deleted rows leave pages behind, which slow reading down and change plans. Larger tables are truncated.
 LARGE = 512 * 1024
 
 
@@ -33,17 +33,20 @@ def _empty(case: TransactionTestCase) -> None:
     from tests.factories import make_groups  # Django was not ready when this module was loaded
 
     _whole_way(case)
-    make_groups()  # no signal does, and every test that has agents would have to
-    _delete(["accounts_securityentry"])  # what is noted of it
+    make_groups()  # no signal does, and otherwise every test with agents would have to
+    _delete(["accounts_securityentry"])  # the log entries about that
     _given.clear()
     _given.update({table: digest for table, digest in contents(tables=tables).items() if digest})
 
 
 @transaction.atomic
 def _delete(tables: list[str]) -> bool:
-    """Whether their rows are gone: not where they have taken much room, nor where we may not pass the references."""
+    """Delete the tables' rows and return whether it was possible.
+
+    It is not if a filled table is LARGE, or if we may not switch the checks of references off.
+    """
     with connection.cursor() as cursor:
-        # As a truncation does: whoever still writes has ended then.
+        # As a truncation does, to wait for whoever is still writing.
         cursor.execute(f"LOCK TABLE {', '.join(tables)}")
         facts = [f"({i}, EXISTS(SELECT FROM {t}), pg_table_size('{t}'))" for i, t in enumerate(tables)]
         cursor.execute(

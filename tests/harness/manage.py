@@ -1,5 +1,5 @@
-"""Commands: `manage.py` as a process of its own, with production's settings and nothing else of this environment; and
-within the test."""
+"""Runs commands: `manage.py` in a process of its own, with production's settings and nothing else of this environment,
+or within the test."""
 
 import json
 import os
@@ -28,8 +28,8 @@ PRODUCTION = {
 }
 
 
-# Loads what others wrote and every command loads first, which is most of a start, and forks for each command. None of
-# it looks at the environment, and nothing of ours is loaded. What is frozen is no garbage at the end of each either.
+# Loads the libraries that every command needs, which is most of a start, and forks for each command. They do not look
+# at the environment, and none of our code is loaded. Frozen objects need no collection at the end of each command.
 STARTER = """
 import gc, json, os, runpy, sys
 import cryptography.fernet, django.core.mail, django.core.management, django.db.models, django.urls, django.utils.log
@@ -53,7 +53,7 @@ runpy.run_path("manage.py", run_name="__main__")
 
 
 def manage(*args, env=None, unset=()):
-    """`manage.py …` in an environment that holds nothing of ours but `env`."""
+    """Run `manage.py …` with production's settings and `env`, and without this process's environment."""
     environ = {name: value for name, value in (_kept() | PRODUCTION | (env or {})).items() if name not in unset}
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
@@ -72,13 +72,13 @@ def _kept():
 
 @cache
 def _starter(folder):
-    """Ends when this process does, and what it reads from with it."""
+    """The process that forks for each command. It ends when this process, from which it reads, does."""
     command = [sys.executable, "-c", STARTER]
     return subprocess.Popen(command, env=_kept(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def kill_once(begun: Callable[[], Any], *arguments: str) -> None:
-    """Run Python with these arguments on the test's database, and kill it as soon as `begun` gives something."""
+    """Run Python with these arguments on the test's database, and kill it as soon as `begun` is true."""
     process = subprocess.Popen([sys.executable, *arguments], cwd=settings.BASE_DIR, env=environment())
     try:
         while not begun():
@@ -90,7 +90,7 @@ def kill_once(begun: Callable[[], Any], *arguments: str) -> None:
 
 
 def output(command: str, *arguments: Any, **options: Any) -> str:
-    """What the command says on stdout."""
+    """What the command writes to stdout."""
     out = StringIO()
     call_command(command, *arguments, stdout=out, stderr=StringIO(), **options)
     return out.getvalue()

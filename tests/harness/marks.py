@@ -1,8 +1,8 @@
-"""What kind each test is of, found out rather than written down, so that `make check` forgets none.
+"""Finds out what kind each test is, rather than relying on marks by hand, so that `make check` forgets none.
 
-`browser` is a test that asks for Chromium. `process` is one that starts a process: it, one of its fixtures, or what
-they name of `tests` in turn, names `subprocess`. Any other test that starts a process fails. Files with such tests come
-first: they take longest, and no worker shall begin with one when the others are done.
+A `browser` test uses Chromium. A `process` test starts a process: the test, one of its fixtures, or anything in `tests`
+that these name in turn, names `subprocess`. Any other test that starts a process fails. Files with such tests run
+first: they take longest, and a worker should not begin one when the others are done.
 """
 
 import subprocess
@@ -18,11 +18,11 @@ import pytest
 from codservice.onebox.process import spawn
 
 KINDS = ("browser", "process", "hosts")
-# Of ours beside `tests`: it knows how to start things.
+# The second is our own code that starts processes.
 ROOMS = ("tests.", "codservice.onebox.")
 
 
-@pytest.hookimpl(wrapper=True)  # marks before those are left out that nobody asked for; has the last word on the order
+@pytest.hookimpl(wrapper=True)  # marks tests before `-m` selects them, and orders them after all other hooks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
@@ -40,7 +40,7 @@ def _is_marked(item: pytest.Item) -> bool:
 
 
 def _functions(item: pytest.Item) -> Iterator[Any]:
-    """The test's own and its fixtures'."""
+    """The functions of the test and its fixtures."""
     if isinstance(item, pytest.Function):
         yield item.function
         for definitions in item._fixtureinfo.name2fixturedefs.values():
@@ -62,7 +62,7 @@ def _starts_processes(function: FunctionType) -> bool:
 
 
 def _named_by(thing: Any) -> list[Any]:
-    """What a function or a class of ours names that stands in its module, or in one of `tests` that it names."""
+    """What one of our functions or classes names: in its module, or in a module of ROOMS that it names."""
     if not str(getattr(thing, "__module__", "")).startswith(ROOMS):
         return []
     if isinstance(thing, type):

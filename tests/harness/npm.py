@@ -1,4 +1,4 @@
-"""Programs from npm that tests use: installed once, as their lock file pins them, into a cache folder of this user."""
+"""Installs programs from npm that tests use, once and as their lock file pins them, in a cache folder of this user."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ def program(name: str) -> str:
 
 
 def installed(package: Path) -> Path:
-    """A folder with the packages of `package`'s `package-lock.json` under `node_modules`, and its other files."""
+    """A folder with `package`'s files, and the packages of its `package-lock.json` under `node_modules`."""
     cache = Path(tempfile.gettempdir()) / f"codservice-{package.name}-{os.getuid()}"
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = (package / "package-lock.json").read_bytes()
@@ -24,7 +24,7 @@ def installed(package: Path) -> Path:
     # Several workers of a run may ask at the same time.
     with (cache / "lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        for path in package.iterdir():  # whole at once: what another worker has started may just be reading it
+        for path in package.iterdir():  # atomically, because a program of another worker may be reading it
             os.replace(shutil.copy(path, cache / f"{path.name}.new"), cache / path.name)
         if not done_file.exists() or done_file.read_bytes() != lock:
             command = [program("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]

@@ -14,7 +14,7 @@ from .processes import CHECKOUT, free_port
 
 
 class OneBox:
-    """One `python -m ...` of the supervisor over a data folder."""
+    """A supervisor (`python -m …`) over a data folder."""
 
     def __init__(
         self, data: Path, output: Path, module: str, prefix: list[str], python: str, **environment: str
@@ -22,7 +22,7 @@ class OneBox:
         self.data = data
         self.output = output
         self.port = environment.pop("PORT", "") or str(free_port())
-        # Nothing of the test session's own databases.
+        # Without the URLs of the test session's own databases.
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         self.environment = {**inherited, "DATA_DIR": str(data), "PORT": self.port, **environment}
         with self.output.open("wb") as file:
@@ -50,7 +50,7 @@ class OneBox:
         return self.wait()
 
     def find(self, words: str) -> int:
-        """The id of the one direct child whose command line has `words`."""
+        """The process id of the one direct child whose command line contains `words`."""
         children = [
             int(pid) for pid in Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text().split()
         ]

@@ -1,4 +1,4 @@
-"""Tables of which PostgreSQL can tell what a way through them costs: in an empty one all ways cost the same."""
+"""Fills tables so that PostgreSQL's plans differ in cost (in an empty table all cost the same), and reads plans."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tests.harness.database import one
 
 
 def fill(*accounts: Account) -> None:
-    """450 orders of each, over as many hours and in all statuses; a ninth of them goes to wilaya 16."""
+    """Give each account 450 orders, over as many hours and in all statuses. A ninth of them goes to wilaya 16."""
     for account in accounts:
         orders = make_orders(account, ({"customer_wilaya": wilaya} for wilaya in ["16", *["31"] * 8] * 50))
         for hours, (order, status) in enumerate(zip(orders, cycle(Status), strict=False)):
@@ -27,18 +27,18 @@ def fill(*accounts: Account) -> None:
         cursor.execute("ANALYZE orders_order")
 
 
-# Of a new table, and of one that was emptied: what PostgreSQL knows before it has counted what came since.
+# What PostgreSQL believes of a new table, and of one that was emptied, before it counts rows that came since.
 UNCOUNTED = ("relpages = 0, reltuples = -1", "relpages = 1000, reltuples = 0")
 
 
 def fill_uncounted(order: Order, believed: str) -> None:
-    """10 000 orders like this one, numbered from 1 on, of which PostgreSQL knows nothing but what is `believed`."""
+    """Write 10 000 copies of an order, numbered from 1, while PostgreSQL keeps to the statistics `believed`."""
     with connection.cursor() as cursor:
-        # Indexes of their own size: what earlier tests have left in these is not given back.
+        # Shrink the indexes, which keep the room that earlier tests took.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; REINDEX TABLE orders_order; SET CONSTRAINTS ALL DEFERRED")
         cursor.execute(f"UPDATE pg_class SET {believed} WHERE oid = 'orders_order'::regclass")
         cursor.execute("DELETE FROM pg_statistic WHERE starelid = 'orders_order'::regclass")
-        # Each made once: the columns of a function's row that a SELECT lists are a call each.
+        # In FROM, so that each row is made once: in the SELECT list the function would run for every column.
         cursor.execute(
             "INSERT INTO orders_order SELECT copy.* FROM orders_order o, generate_series(1, 10000) n,"
             " jsonb_populate_record(o, jsonb_build_object('id', gen_random_uuid(), 'external_id', n)) copy"
@@ -48,13 +48,13 @@ def fill_uncounted(order: Order, believed: str) -> None:
 
 
 def read_so_far(table: str = "orders_order") -> int:
-    """How many rows of the table were read in this transaction."""
+    """The number of rows of the table that this transaction has read."""
     read: int = one(f"SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = '{table}'")
     return read
 
 
 def copy(order: Order, count: int, *, days: int) -> None:
-    """So many orders more of its account, the oldest first, over so many days until now."""
+    """Write `count` copies of an order, the oldest first, evenly over the last `days`."""
     columns = [field.column for field in Order._meta.concrete_fields]
     own = {
         "id": "gen_random_uuid()", "external_id": "NULL", "created_at": "now() - n * interval '1 day' * %s / %s",
@@ -70,7 +70,7 @@ def copy(order: Order, count: int, *, days: int) -> None:
 
 
 def explain(sql: str, parameters: Any = None, *, without: Iterable[str] = ()) -> str:
-    """How PostgreSQL executes the statement; `without` ways such as `seqscan`, off until the transaction ends."""
+    """PostgreSQL's plan for the statement. `without` are methods such as `seqscan`, off until the transaction ends."""
     with connection.cursor() as cursor:
         for way in without:
             cursor.execute(f"SET LOCAL enable_{way} = off")
@@ -79,7 +79,7 @@ def explain(sql: str, parameters: Any = None, *, without: Iterable[str] = ()) ->
 
 
 def rows_read(sql: str, table: str) -> int:
-    """How many rows of the table the statement reads, those included that it passes by."""
+    """The number of rows of the table that the statement reads, including those that it filters out."""
     return sum(_rows_read(one("EXPLAIN (ANALYZE, FORMAT JSON) " + sql)[0]["Plan"], table))
 
 
@@ -92,5 +92,5 @@ def _rows_read(plan: dict[str, Any], table: str) -> Iterator[int]:
 
 
 def looks_at_events(queries: CaptureQueriesContext) -> int:
-    """How often what tells of some orders was looked for among all of an account's events, from the first one on."""
+    """How many queries searched all of an account's events, from the first one on, for those of some orders."""
     return sum("kind = 'order.created'" in sql and "-1, '-infinity'" in sql for sql in (q["sql"] for q in queries))

@@ -1,4 +1,4 @@
-"""Processes of this machine, and where they are started."""
+"""Processes of this machine, free ports, and the folder in which processes start."""
 
 import contextlib
 import secrets
@@ -10,36 +10,36 @@ _CLAIMS: list[socket.socket] = []  # kept open
 
 
 def free_port() -> int:
-    """One of those that the system gives to nobody who asks for any, and who might have it before it is listened at.
+    """A free port below those that the system hands out, so that nobody gets it before our service listens.
 
-    Nor is it given to others who ask us, of this and other runs, while this process lives: two services would share it.
+    While this process lives, no other call gets the same port, in this or another run: two services would share it.
     """
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         _CLAIMS.append(claim := socket.socket(socket.AF_UNIX))
         with socket.socket() as probe, contextlib.suppress(OSError):
-            claim.bind(f"\0codservice tests: port {port}")  # a name that ends with us (Linux)
+            claim.bind(f"\0codservice tests: port {port}")  # an abstract name, which goes with this process (Linux)
             probe.bind(("127.0.0.1", port))
             return port
 
 
 def is_alive(pid: int) -> bool:
     try:
-        # A zombie that nobody collects has ended all the same.
+        # A zombie has ended, even if nobody has collected it yet.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
 def command_line(pid: int) -> str:
-    """What it was started as; empty when it has ended, and while it ends."""
+    """The process's command line. Empty when it has ended or is ending."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Process ids below `pid` that have not ended, with their command lines."""
+    """The running processes below `pid`, with their command lines."""
     found: dict[int, str] = {}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it may end while we look

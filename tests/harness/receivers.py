@@ -1,4 +1,4 @@
-"""HTTP(S) receivers on raw sockets, so that they can misbehave, that note all that comes in."""
+"""HTTP(S) receivers that record all requests, on raw sockets so that they can misbehave."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from .background import PATIENCE, Listening
 
 @dataclass
 class Request:
-    """What came in, to the byte, and when (`time.monotonic`)."""
+    """A request as it came in, to the byte, and when (`time.monotonic`)."""
 
     path: str
     head: bytes
@@ -31,7 +31,7 @@ class Request:
 
 @dataclass
 class Connection:
-    """A receiver's side of one connection, for behaviours."""
+    """A receiver's side of one connection, which behaviours get."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -39,7 +39,7 @@ class Connection:
     receiver: "Receiver"
 
     async def send(self, data: bytes) -> None:
-        """Wait until it has left this process; raises when the other side has gone."""
+        """Send, and wait until the data has left this process. Raises if the other side has gone."""
         self.writer.write(data)
         await self.writer.drain()
         self.receiver.sent[self.request.path] += len(data)
@@ -71,7 +71,7 @@ def answer(
     after: float = 0.0,
     once: threading.Event | None = None,
 ) -> Behaviour:
-    """An ordinary answer, once the event is set, if any, and `after` seconds more; the connection is kept."""
+    """An ordinary answer, `after` seconds after the event `once` (if any) is set. The connection stays open."""
 
     async def behave(connection: Connection) -> None:
         while once and not once.is_set():
@@ -90,7 +90,7 @@ async def hang(connection: Connection) -> None:
 
 @dataclass
 class Receiver(Listening):
-    """Listens until stopped, in a thread of its own. Each path behaves as `behaviours` says, others by the default."""
+    """Listens in a thread of its own until stopped. Paths behave as `behaviours` says, all others as `default`."""
 
     tls: ssl.SSLContext | None = None
     default: Behaviour = field(default_factory=answer)

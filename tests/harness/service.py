@@ -1,4 +1,4 @@
-"""The service as it really runs: web processes of its own over the test's database and Redis."""
+"""The service as it really runs: web processes over the test's database and Redis."""
 
 import http.client
 import json
@@ -55,7 +55,7 @@ class Service:
             client.close()
 
     def send_raw(self, data: bytes) -> bytes:
-        """What comes back for these bytes until the connection is closed or silent for a second."""
+        """The answer to these bytes, until the connection closes or is silent for a second."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1) as client:
             client.sendall(data)
             received = b""
@@ -75,7 +75,7 @@ class Service:
 
 @contextmanager
 def running_service(log: Path, **environment: str) -> Iterator[Service]:
-    """Two processes of two threads each, until the block ends; on the port that PORT says, or one that is free."""
+    """Run two web processes of two threads each while the block runs, on PORT or a free port."""
     port = int(environment.get("PORT", 0)) or free_port()
     environ = os.environ | {
         "DATABASE_URL": database_url(),
@@ -97,7 +97,7 @@ def running_service(log: Path, **environment: str) -> Iterator[Service]:
     finally:
         process.terminate()
         try:
-            process.wait(PATIENCE)  # and what does not end when it is told to is a fault
+            process.wait(PATIENCE)  # a service that does not end when told to fails the test
         finally:
             process.kill()
             process.wait()

@@ -1,4 +1,4 @@
-"""Files of spreadsheets: the smallest XLSX that they read, its texts inline; and what stands in a CSV."""
+"""Writes the smallest XLSX files that spreadsheets read, with inline texts, and reads CSV files."""
 
 import csv
 import zipfile
@@ -20,7 +20,7 @@ def write_xlsx(path: Path, rows: Rows) -> None:
 
 
 def workbook(sheets: Mapping[str, Rows]) -> bytes:
-    """An XLSX file with these sheets, by their names."""
+    """An XLSX file with these sheets, by name."""
     types = names = links = ""
     parts = {}
     for number, (name, rows) in enumerate(sheets.items(), start=1):
@@ -47,17 +47,17 @@ def workbook(sheets: Mapping[str, Rows]) -> bytes:
 
 
 def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
-    """Its rows, with a byte order mark before them or without."""
+    """The rows of a CSV file, with or without a byte order mark."""
     return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
 
 
 def read_records(data: bytes, delimiter: str = ",") -> list[dict[str, str]]:
-    """The rows below its header: by the names of the columns."""
+    """The rows below a CSV file's header, by column name."""
     return list(csv.DictReader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
 
 
 class Failed(str):
-    """The error that stands in a cell in place of what its formula makes."""
+    """The error of a cell whose formula failed."""
 
 
 def _cell(value: str | float | bool) -> str:

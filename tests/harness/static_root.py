@@ -1,6 +1,6 @@
-"""Settings of processes that gather or serve static files as in production, in STATIC_ROOT: a folder of the test's own.
+"""Settings for processes that collect or serve static files as in production, in a STATIC_ROOT of the test's own.
 
-In the checkout others gather them meanwhile, which takes away what a process of another worker is about to serve.
+In the checkout's folder, collecting them would remove what a process of another worker is about to serve.
 """
 
 import os

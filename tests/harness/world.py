@@ -1,4 +1,4 @@
-"""All that there can be: two merchants with a row in every table, and those who work for them."""
+"""A world with everything in it: two merchants with a row in every table, and the people who work for them."""
 
 import json
 from collections.abc import Callable
@@ -46,14 +46,14 @@ from webhooks import models as webhook_models
 from webhooks import registry
 
 Outcome = CallNote.Outcome
-# Whoever looks one of these up in a dict may mean its method; shops call their attributes as they like. The value is
-# nothing that a page's random token may have in it.
+# Names of attributes that a template could confuse with a dict's methods: shops name attributes as they like. The value
+# cannot occur in a page's random token.
 ATTRIBUTES = dict.fromkeys(["items", "keys", "values", "get", "copy", "0", "a.b", "__class__", "%s"], "x-y-z")
 
 
 @dataclass
 class World:
-    """`alice` and `charlie` are merchants, `manager` and `reader` work for Charlie, the others in the console.
+    """`alice` and `charlie` are merchants, `manager` and `reader` work for Charlie, and the others in the console.
 
     `roleless` may do nothing there.
     """
@@ -68,7 +68,7 @@ class World:
     operator: User
 
     def client(self, person: str, **kwargs: Any) -> Client:
-        """Of `stranger`, `holder` (Charlie), one of the people here, or `key`: Charlie's API key."""
+        """A test client of `stranger`, `holder` (Charlie), one of the people here, or `key` (Charlie's API key)."""
         kwargs = {"raise_request_exception": False, **kwargs}
         if person == "key":
             return ApiClient(new_key(self.charlie))
@@ -98,7 +98,7 @@ def make_world() -> World:
     Membership.objects.create(account=world.alice, user=alices, role="manager")
     for user in (world.charlie.holder, world.manager, world.reader, world.alice.holder):
         Client().force_login(user)
-    for number, account in enumerate((world.charlie, world.alice)):  # whose pages the tests look at comes first
+    for number, account in enumerate((world.charlie, world.alice)):  # Charlie's pages are tested, so he comes first
         _furnish(account, f"055{number}", world)
     Assignment.objects.create(agent=world.agent, languages=["ar", "fr"])
     for user in (world.agent, world.supervisor):
@@ -115,8 +115,8 @@ def make_world() -> World:
 
 
 def _furnish(account: Account, phones: str, world: World) -> None:
-    """A row of the account in every table, and an order in every state."""
-    # Before all else: what happens to the orders is delivered to it.
+    """Write a row of the account in every table, and an order in every state."""
+    # First, so that the orders' events are delivered to it.
     webhook = registry.register(account.id, url="https://203.0.114.1/hooks", events=webhook_models.Event.Kind.values)[0]
     _invite_and_give_keys(account, f"{phones}@example.com")
     _set_rules(account)
@@ -144,7 +144,7 @@ def _set_rules(account: Account) -> None:
 
 
 def _sum_up(account: Account) -> None:
-    """Figures of the account's days and of the call center's."""
+    """Write figures of the account's days and of the call center's."""
     yesterday = days.today() - timedelta(days=1)
     SummedUp.objects.create(account=account, until=days.start_of(days.today()))
     for dimension in DayFigure.Dimension.values:
@@ -152,7 +152,7 @@ def _sum_up(account: Account) -> None:
         key = {"product": str(account.id), "wait": "0"}.get(dimension, "x")
         DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key=key, **counts)
     ChangedDay.objects.create(account=account, day=yesterday - timedelta(days=400))
-    # As it is after midnight too: of today nothing is summed up before it has lasted a while.
+    # Shortly after midnight too: nothing of a day is summed up until some time has passed.
     part = yesterday if timezone.now() - summing.PUNCTUAL < days.start_of(days.today()) else days.today()
     whole = part - timedelta(days=1)
     CallDay.objects.get_or_create(day=whole)
@@ -161,7 +161,7 @@ def _sum_up(account: Account) -> None:
 
 
 def _take_orders(account: Account, phones: str, world: World) -> None:
-    """An order in every state, its product, and two claims on its customers."""
+    """Write an order in every state, a product, and claims on two of the customers."""
     now, agent, supervisor = timezone.now(), Actor.of_staff(world.agent), Actor.of_staff(world.supervisor)
     product = factories.ProductFactory(account=account)
     StockMovement.objects.create(account=account, product=product, old_quantity=0, new_quantity=10, at=now, actor="x")
@@ -202,7 +202,7 @@ def _take_orders(account: Account, phones: str, world: World) -> None:
 
 
 def _upload_files(account: Account) -> None:
-    """A file in every state, with a refused row."""
+    """Write an upload in every state, with a refused row."""
     for status in Upload.Status:
         file = Upload.objects.create(
             account=account, kind="orders", name="orders.csv", size=20, status=status, actor="x", user_id=uuid7(),
@@ -216,7 +216,7 @@ def _upload_files(account: Account) -> None:
 
 
 def _deliver_and_recover(webhook: webhook_models.Webhook) -> None:
-    """One delivery that failed, one under way, and a recovery."""
+    """Write a failed delivery, one under way, and a recovery."""
     now = timezone.now()
     webhook_models.Recovery.objects.create(
         account=webhook.account, webhook=webhook, since=now, until=now, position=0, event_id=uuid7(), stop_at=0
@@ -228,7 +228,7 @@ def _deliver_and_recover(webhook: webhook_models.Webhook) -> None:
 
 # --- Text in every field ---------------------------------------------------------------------------------------------
 
-# Each of which would run somewhere.
+# Each would run somewhere if it were not escaped.
 PAYLOADS = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
@@ -240,7 +240,7 @@ PAYLOADS = [
 
 
 def order_of(account: Account, agent: User, text: str) -> Order:
-    """An order that shows `text` wherever an order shows what others wrote."""
+    """An order with `text` wherever orders show what others wrote."""
     product = factories.ProductFactory(account=account, sku=text[:64], name=text)
     item = factories.order_line(quantity=1, product_id=product.id, attributes={text[:64]: text})
     order = factories.make_order(
@@ -260,7 +260,7 @@ def order_of(account: Account, agent: User, text: str) -> Order:
     return order
 
 
-# Fields that we alone fill; all others are written by merchants, customers, agents, operators or receivers.
+# Fields that only we fill. Merchants, customers, agents, operators or receivers write all others.
 OURS = {
     "accounts.User.password", "accounts.SignIn.session_key", "accounts.ApiKey.prefix",
     "webhooks.Webhook.secret_hint", "webhooks.Event.kind",
@@ -274,7 +274,7 @@ OURS = {
 
 
 def rows_of(account: Account) -> dict[type[models.Model], Any]:
-    """Of each table that has an account the account's rows; the account and its people too."""
+    """The account's rows in each table that has an `account`, and the account itself and its people."""
     found = {
         model: model.objects.filter(account=account)  # type: ignore[attr-defined]
         for model in apps.get_models()
@@ -285,9 +285,9 @@ def rows_of(account: Account) -> dict[type[models.Model], Any]:
 
 
 def inscribe(text: str) -> dict[str, str]:
-    """Write `text` into every field of every row that somebody else fills; each field with a sign before it.
+    """Write `text` into every field that others fill, in every row, with a different sign before it for each field.
 
-    Answers with the signs, and which field each stands for.
+    Returns the field of each sign.
     """
     signs: dict[str, str] = {}
     for model in apps.get_models():
@@ -300,7 +300,7 @@ def inscribe(text: str) -> dict[str, str]:
                 signs[sign] = label
                 model.objects.update(body=json.dumps({"data": {"text": sign + text}}, ensure_ascii=False))  # type: ignore[attr-defined]
                 continue
-            if label == "uploads.Upload.constants":  # by our columns, always
+            if label == "uploads.Upload.constants":  # keys are always our columns
                 value: Any = {"product_name": sign + text}
             elif isinstance(field, models.JSONField):
                 value = {sign + text: sign + text}
@@ -316,7 +316,7 @@ def inscribe(text: str) -> dict[str, str]:
 
 
 def _write(model: type[models.Model], field: models.Field, value: Any) -> None:
-    """In each row; with a number at the end where rows must differ."""
+    """Write the value to each row. Texts get a number at the end, as rows may have to differ."""
     for number, row in enumerate(model.objects.order_by("pk"), start=1):  # type: ignore[attr-defined]
         if isinstance(value, str):
             room = (field.max_length or 4000) - len(str(number))

@@ -1,4 +1,4 @@
-"""What can be read back of products and their stock."""
+"""Reads products, their stock and its movements back."""
 
 import json
 from collections import Counter
@@ -17,13 +17,13 @@ def products(account: Account) -> list[tuple[Any, ...]]:
 
 
 def movements(product: Product) -> list[tuple[int, int]]:
-    """The product's chain: old and new numbers in their order."""
+    """The old and new quantities of the product's movements, in order."""
     chain = StockMovement.objects.filter(product=product).order_by("id")
     return list(chain.values_list("old_quantity", "new_quantity"))
 
 
 def told(product: Product) -> list[tuple[int, int]]:
-    """The same as the events say it."""
+    """The old and new quantities of the product in events, in order."""
     bodies = [json.loads(event.body) for event in Event.objects.order_by("id")]
     return [
         (body["data"]["old_quantity"], body["data"]["new_quantity"])
@@ -33,7 +33,7 @@ def told(product: Product) -> list[tuple[int, int]]:
 
 
 def kinds_told() -> dict[str, int]:
-    """How many events there are of each kind."""
+    """The number of events of each kind."""
     return dict(Counter(Event.objects.values_list("kind", flat=True)))
 
 

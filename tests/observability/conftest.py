@@ -1,4 +1,4 @@
-"""Web and worker as a production runs them, in processes of their own over the test's database."""
+"""Web and worker as in production, in processes of their own over the test's database."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ PRODUCTION = {name: manage.PRODUCTION[name] for name in ("SECRET_KEY", "ENCRYPTI
 
 @pytest.fixture(scope="session")
 def static_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A production's web processes look for them when they start, as the image has them: where, as settings."""
+    """Collect the static files, as the image does for web processes in production. Returns the settings for them."""
     where = {
         "DJANGO_SETTINGS_MODULE": "tests.harness.static_root",
         "STATIC_ROOT": str(tmp_path_factory.mktemp("static")),
@@ -34,7 +34,7 @@ def static_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture
 def start(static_files: dict[str, str], transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Part]]:
-    """Starts parts by name, `web` or `worker`; they share a folder of counters, as on one host."""
+    """Start parts by name, `web` or `worker`. They share a folder of counters, as on one host."""
     started: list[Part] = []
 
     def make(name: str, *, module: str = "", **environment: str) -> Part:

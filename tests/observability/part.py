@@ -1,4 +1,4 @@
-"""A process of ours as a production runs it, which logs and counts."""
+"""One of our processes as in production, which logs and counts."""
 
 import json
 import signal
@@ -13,13 +13,13 @@ from tests.harness.service import Service
 
 
 def figures_in(text: str) -> dict[str, float]:
-    """Of a page of /metrics: series as text, with their labels → value."""
+    """The values of a page of /metrics, by series with labels."""
     rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     return {series: float(value) for series, _, value in rows}
 
 
 class Part(Service):
-    """One process of ours that listens, and what it has logged."""
+    """One of our processes that listens, and its log."""
 
     def __init__(self, module: str, port: int, log: Path, environ: dict[str, str]) -> None:
         super().__init__(port, log)
@@ -33,7 +33,7 @@ class Part(Service):
             )
 
     def lines(self) -> list[dict[str, Any]]:
-        """Every line that it has logged, each a JSON object; without one that it is just writing."""
+        """All lines logged so far, each a JSON object, without one that is still being written."""
         said = self.log.read_bytes()
         whole = said if self.popen.poll() is not None else said[: said.rfind(b"\n") + 1]
         return [json.loads(line) for line in whole.splitlines()]
@@ -43,7 +43,7 @@ class Part(Service):
         return super().is_up(path)
 
     def metrics(self) -> dict[str, float]:
-        """What /metrics shows."""
+        """The values at /metrics."""
         answer = self.send("GET", "/metrics")
         assert answer.status == 200, answer.body
         return figures_in(answer.body.decode())

@@ -1,4 +1,4 @@
-"""A worker whose attempts may take as long as a test has patience: what hangs is still under way when it is asked."""
+"""A worker whose attempts may take as long as tests wait, so that a hanging one is still under way for a test."""
 
 import runpy
 

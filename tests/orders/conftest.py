@@ -17,5 +17,5 @@ def alice(db: None) -> Account:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Any:
-    """Writes a file of orders."""
+    """Write a file of orders."""
     return partial(write_csv, tmp_path / "orders.csv")

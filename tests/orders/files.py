@@ -1,4 +1,4 @@
-"""Files of orders, and `import_orders` of them."""
+"""Files of orders, and running `import_orders` on them."""
 
 import csv
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], in
 
 
 def mended(report: Path, mend: Callable[[dict[str, str]], None]) -> None:
-    """What a person does in a spreadsheet: open, mend some cells, save."""
+    """Correct a report as a person does in a spreadsheet: open it, change some cells, save it."""
     with report.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)

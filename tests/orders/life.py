@@ -1,4 +1,4 @@
-"""Orders that live at random, and orders that change while others sum up their days: for tests of figures."""
+"""Random histories of orders, and orders that change while their days are summed up: for tests of figures."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ SUPERVISOR = Actor(Role.SUPERVISOR, "Samira")
 
 
 class Life:
-    """Orders that live at random; some of it is dated back, as it was when the days were those days."""
+    """Random steps in the lives of orders. Some are dated back, as if earlier days had been like that."""
 
     def __init__(self, seed: int, *accounts: Account) -> None:
         self.chance, self.accounts = Random(seed), accounts
@@ -133,7 +133,7 @@ class Life:
 
 
 def date_back(by: timedelta, orders: QuerySet[Order] | None = None) -> None:
-    """As if these orders, or all, and what happened to them so far, had been so much earlier."""
+    """Move these orders (or all), and what happened to them so far, back in time."""
     ids = list((Order.objects.all() if orders is None else orders).values_list("id", flat=True))
     Order.objects.filter(id__in=ids).update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
     StatusChange.objects.filter(order__in=ids).update(at=F("at") - by)
@@ -143,8 +143,9 @@ def date_back(by: timedelta, orders: QuerySet[Order] | None = None) -> None:
 def change_while_summed_up(
     *accounts: Account, past: timedelta, sum_up: Callable[[], Any], step_back: timedelta
 ) -> None:
-    """Orders of so long ago are edited and called for, and new ones confirmed, by six at once; calls are dated one or
-    two steps back. Meanwhile two others sum up.
+    """Edit and call orders that are `past` old and confirm new ones, in six threads, while two others sum up.
+
+    Some calls are dated one or two steps back.
     """
     agent = factories.AgentFactory()
     for account in accounts:

@@ -1,4 +1,4 @@
-"""Orders brought to each status by the moves that lead there; and what has been changed in one."""
+"""Brings orders to each status by the moves that lead there, and reads an order's edits."""
 
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
@@ -39,5 +39,5 @@ def bring(order, status):
 
 
 def edits(order):
-    """Field → what it was and what it has become."""
+    """The old and new value of each edited field."""
     return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}

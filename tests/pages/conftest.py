@@ -1,4 +1,4 @@
-"""The world that the tests of all pages walk through."""
+"""The world for the tests of all pages."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -15,7 +15,7 @@ from tests.harness.world import World, make_world
 
 @pytest.fixture(scope="module")
 def world_of_file(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
-    """Made once: what a test changes of it is taken back, as a test's transaction lies in this one.
+    """A world that is made once for each file. A test's transaction is inside this one, so its changes are undone.
 
     A file with tests that commit needs a `world` of its own.
     """
@@ -29,5 +29,5 @@ def world_of_file(django_db_setup: None, django_db_blocker: Any) -> Iterator[Wor
 @pytest.fixture
 def world(world_of_file: World, db: None, settings: Any) -> World:
     settings.PAGE_RATE_LIMIT = 1_000_000
-    Claim.objects.update(expires_at=timezone.now() + claims.LEASE)  # however long the tests before took
+    Claim.objects.update(expires_at=timezone.now() + claims.LEASE)  # earlier tests may have taken longer than that
     return deepcopy(world_of_file)

@@ -1,7 +1,7 @@
-"""Who may enter where: the table of every address of the service, and how a test tries one.
+"""Who may open what: the table of every address of the service, and how a test tries one.
 
-The addresses come from the URL configuration. A new one is open to operators alone, if it lies in the console, and to
-nobody otherwise, until it has its place in the table.
+The addresses come from the URL configuration. Until a new one has its place in the table, it is expected to be open to
+operators only if it is in the console, and to nobody otherwise.
 """
 
 from collections.abc import Container, Iterator
@@ -20,9 +20,9 @@ EVERYBODY = {
     "/docs/fr/<path:name>", "docs-ar", "/docs/ar/search", "/docs/ar/<path:name>",
     "/account", "/console", "admin:login", "admin:logout", "regions-wilayas", "regions-communes", "regions-lookup",
 }  # fmt: skip
-# What a merchant's people may do about themselves, whatever their role, by any method.
+# Where a merchant's people may use any method for their own affairs, whatever their role.
 OWN_AFFAIRS = {"password", "account-mode", "sessions", "end-session", "end-other-sessions", "codes"}
-# What a colleague who may only read looks at, and changes nothing of.
+# What a colleague who may only read can see, but not change.
 READERS = OWN_AFFAIRS | {
     "account", "quick-start", "quick-start-progress", "account-orders", "account-order", "account-fees",
     "account-webhooks", "account-webhook", "account-delivery", "account-orders-csv", "account-orders-xlsx",

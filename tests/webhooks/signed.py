@@ -1,4 +1,4 @@
-"""Deliveries as they are signed and sent, for receivers to accept."""
+"""Deliveries as they are signed and sent, for tests of receivers."""
 
 import time
 from uuid import UUID, uuid4
@@ -7,7 +7,7 @@ from webhooks import posts, secrets
 
 SECRET = secrets.make_secret()
 OLD_SECRET = secrets.make_secret()
-EVENT_ID = UUID("01954f6e-5b6c-7a1b-9c2d-3e4f5a6b7c8d")  # as the guide has it
+EVENT_ID = UUID("01954f6e-5b6c-7a1b-9c2d-3e4f5a6b7c8d")  # as in the guide
 BODIES = [
     body.encode()
     for body in (

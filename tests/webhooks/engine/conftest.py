@@ -1,4 +1,4 @@
-"""Engines in processes of their own, that may post to this machine."""
+"""Engines in processes of their own, which may post to this machine."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -20,14 +20,14 @@ def _private_addresses(settings: Any) -> None:
 
 @pytest.fixture
 def may_end(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Answers `once` it is set end attempts, and nothing else does: not the time that the test takes till then."""
+    """An event for answers that wait for it (`once`). Only they end attempts: no deadline does, even in a slow test."""
     monkeypatch.setattr(transfer, "DEADLINE", int(PATIENCE * 1000))
     return threading.Event()
 
 
 @pytest.fixture
 def make_workers() -> Iterator[Callable[..., list[Worker]]]:
-    """Makes engines in processes of their own, ready to be started."""
+    """Make engines in processes of their own, ready to be started."""
     made: list[Worker] = []
 
     def make(count: int, *, window: int = WINDOW, most_files: int | None = None) -> list[Worker]:

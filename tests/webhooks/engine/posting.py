@@ -1,7 +1,7 @@
-"""Posts with `webhooks.sender` alone, in a process of its own: `python -m tests.webhooks.engine.posting`.
+"""Posts with only `webhooks.sender`, in a process of its own: `python -m tests.webhooks.engine.posting`.
 
-Reads a JSON object with `urls` and the Sender's arguments on stdin; posts to all of them at once; writes a JSON object
-with the outcomes and the memory that they took.
+Reads a JSON object with `urls` and the Sender's arguments from stdin, posts to all of them at once, and writes a JSON
+object with the outcomes and the memory that they took.
 """
 
 import json
@@ -21,7 +21,7 @@ SECRET = "whsec_" + "A" * 43 + "="
 
 
 def post_all(urls: Sequence[str], *, environ: Mapping[str, str] = os.environ, **more: Any) -> Any:
-    """What became of a post to each of `urls`; see the module."""
+    """Post to each of `urls` in another process, and return the outcomes and the memory (see the module)."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.webhooks.engine.posting"],
         input=json.dumps({"urls": list(urls), **more}),

@@ -1,4 +1,4 @@
-"""A TLS 1.3 receiver that sends session tickets without end: after the handshake, or after its first answer."""
+"""A TLS 1.3 receiver that sends endless session tickets, after the handshake or after its first answer."""
 
 import hashlib
 import hmac
@@ -16,22 +16,22 @@ from tests.harness.processes import free_port
 
 from .certificates import Authority
 
-RECORD = 16384  # bytes, the most that one may hold
+RECORD = 16384  # bytes, the maximum
 TICKET = struct.pack("!IIBHBH", 7200, 1, 0, 1, ord("t"), 0)  # RFC 8446, 4.6.1
 MESSAGE = b"\x04" + len(TICKET).to_bytes(3, "big") + TICKET
 APPLICATION_DATA, HANDSHAKE, DATA = b"\x17\x03\x03", b"\x16", b"\x17"
 
 
 def _expand(secret: bytes, label: bytes, length: int) -> bytes:
-    """HKDF-Expand-Label of RFC 8446, 7.1, for as much as one hash gives."""
+    """HKDF-Expand-Label of RFC 8446, 7.1, for up to the length of one hash."""
     info = struct.pack("!HB", length, 6 + len(label)) + b"tls13 " + label + b"\0\1"
     return hmac.new(secret, info, hashlib.sha384).digest()[:length]
 
 
 class TicketFlood:
-    """Listens until its first client has come, which is flooded for `seconds`, or until it goes.
+    """Listens for one client, and floods it for `seconds` or until it disconnects.
 
-    With `answers` it is before that answered and keeps its connection for `answers` seconds in peace.
+    With `answers` it first answers the client, and leaves the connection in peace for `answers` seconds.
     """
 
     def __init__(self, authority: Authority, seconds: float, answers: float | None = None) -> None:
@@ -44,7 +44,7 @@ class TicketFlood:
         self.sent = 0
 
     def __enter__(self) -> "TicketFlood":
-        # At a port that nobody else is given when it listens no more.
+        # On a port that nobody else gets after it stops listening.
         self._listener = socket.create_server(("127.0.0.1", free_port()))
         self.url = "https://{}:{}/".format(*self._listener.getsockname())
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -60,7 +60,7 @@ class TicketFlood:
         self._listener.close()
         with raw.dup() as below, self._context.wrap_socket(raw, server_side=True) as tls:
             assert tls.cipher()[0] == "TLS_AES_256_GCM_SHA384"
-            tls.recv(1)  # the handshake is over, and the keys are written down
+            tls.recv(1)  # the handshake is over, and the keys are in the file
             secret = self._traffic_secret()
             cipher, nonce = AESGCM(_expand(secret, b"key", 32)), int.from_bytes(_expand(secret, b"iv", 12))
             numbers = itertools.count()
@@ -79,7 +79,7 @@ class TicketFlood:
                     below.sendall(record(MESSAGE * (RECORD // len(MESSAGE)) + HANDSHAKE))
                     self.sent += 1
             except OSError:
-                pass  # the client has gone, or takes nothing more
+                pass  # the client has gone, or reads no more
 
     def _traffic_secret(self) -> bytes:
         lines = self._keys.read_text().splitlines()

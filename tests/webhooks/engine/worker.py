@@ -1,6 +1,6 @@
 """An engine in a process of its own: `python -m tests.webhooks.engine.worker WINDOW`.
 
-Says `ready`, waits for a line, drains until the next line, and says how many it has sent.
+Prints `ready`, waits for a line, drains until the next line, and prints how many it has sent.
 """
 
 import os
@@ -17,10 +17,10 @@ from tests.harness.processes import CHECKOUT
 
 
 class Worker:
-    """An engine in a process of its own, that drains until it is told to stop."""
+    """An engine in a process of its own, which drains until it is told to stop."""
 
     def __init__(self, window: int, most_files: int | None = None) -> None:
-        """`most_files` is the kernel's own limit on those that it may open, which it cannot raise."""
+        """Start the process. `most_files` is its hard limit of open files, which it cannot raise."""
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "tests.webhooks.engine.worker", str(window)],
             cwd=CHECKOUT,
@@ -45,7 +45,7 @@ class Worker:
         self.popen.stdin.flush()
 
     def stop(self) -> int:
-        """How many it has sent."""
+        """Stop the engine, and return how many it has sent."""
         self.tell("stop\n")
         assert self.popen.stdout is not None
         sent = int(self.popen.stdout.readline())
