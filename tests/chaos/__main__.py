@@ -1,7 +1,7 @@
-"""A long run: `python -m tests.chaos --seed 1 --minutes 12`. Says how it goes, and at the end what it was, as JSON too.
+"""A long run: `python -m tests.chaos --seed 1 --minutes 12`. Reports its progress, and at the end figures, as JSON too.
 
-Exits 1 when a promise was broken. The same seed gives the same plan of faults and the same dice to shops and agents;
-how these meet is the machine's.
+Exits with 1 if a promise was broken. The same seed gives the same plan of faults and the same dice to shops and agents;
+how these meet depends on the machine.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def write(found: Row) -> None:
-    """The figures as the section of the last long run."""
+    """Write the figures to the section of the last long run."""
     page = CHECKOUT / "docs/reliability.md"
     rows = []
     for name, value in found.items():

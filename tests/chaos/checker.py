@@ -1,6 +1,6 @@
-"""What may not have happened, whatever was killed when. Reads a `Record` and nothing else: no code of the service.
+"""Checks what must not have happened, whatever was killed when. Reads only a `Record`, and uses no code of the service.
 
-Each rule is a function that yields a sentence for each breach; tests/chaos/test_checker.py breaks each of them.
+Each rule is a function that yields a sentence for each breach. tests/chaos/test_checker.py breaks each of them.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ STOCK = "inventory.updated"
 LIMIT = 60  # requests a minute (docs/limits.md)
 # What makes a commit durable.
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
-GRACE = 3.0  # seconds after a recovery in which a connection may still turn out to be dead
+GRACE = 3.0  # seconds after a recovery, in which a connection may still turn out to be dead
 
 
 def rule(function: Callable[[Record], Breaches]) -> Callable[[Record], Breaches]:
@@ -49,7 +49,7 @@ def check(record: Record) -> list[Breach]:
 
 @rule
 def lost(record: Record) -> Breaches:
-    """What was answered is there, as it was answered."""
+    """Whatever was confirmed by an answer is stored, as it was sent."""
     rows, at_tag = record.rows, _by_tag(record)
     for wanted in record.imports:
         if wanted.answer is None:
@@ -111,7 +111,7 @@ def halved(record: Record) -> Breaches:
 
 @rule
 def unasked(record: Record) -> Breaches:
-    """Nothing is there that nobody sent."""
+    """Nothing is stored that nobody sent."""
     sent = {each.tag for each in record.imports}
     yield from (f"order {id_} came from nobody" for id_, row in record.rows.orders.items() if row["notes"] not in sent)
     asked = {(cancel.order, CANCELED) for cancel in record.cancels}
@@ -126,7 +126,7 @@ def unasked(record: Record) -> Breaches:
 
 @rule
 def moves(record: Record) -> Breaches:
-    """Each order's moves are a chain of legal ones, and its status is where the last one led."""
+    """Each order's moves are an unbroken chain of legal ones, and its status is where the last one led."""
     history = defaultdict(list)
     for change in record.rows.changes:
         history[change["order"]].append((change["from_status"], change["to_status"]))
@@ -142,7 +142,7 @@ def moves(record: Record) -> Breaches:
 
 @rule
 def stock(record: Record) -> Breaches:
-    """Old and new numbers of a product are an unbroken chain that ends at its stock: no update was lost."""
+    """A product's old and new quantities are an unbroken chain that ends at its stock: no update was lost."""
     at: dict[str, int] = {}
     for movement in record.rows.movements:
         product = movement["product"]
@@ -156,7 +156,7 @@ def stock(record: Record) -> Breaches:
 
 @rule
 def replays(record: Record) -> Breaches:
-    """The same Idempotency-Key gives the same order again, and refuses another body."""
+    """The same Idempotency-Key gives the same order again, and another body is refused."""
     for wanted in record.imports:
         yield from (f"{wanted.tag} was answered differently again" for each in wanted.replays if each != wanted.answer)
         yield from (f"{wanted.key} took another body with {status}" for status in wanted.reused if status != 422)
@@ -164,7 +164,7 @@ def replays(record: Record) -> Breaches:
 
 @rule
 def reading(record: Record) -> Breaches:
-    """The API shows at the end what it answered when it was imported, and counts exactly."""
+    """At the end the API shows orders as it answered their imports, and counts exactly."""
     for wanted in record.imports:
         shown = record.read_back.get(wanted.answer["id"], {}) if wanted.answer and "id" in wanted.answer else {}
         for name in shown and ("id", "customer", "total_amount", "items", "created_at"):
@@ -197,7 +197,7 @@ def events(record: Record) -> Breaches:
 
 @rule
 def deliveries(record: Record) -> Breaches:
-    """One delivery for each event and webhook that is subscribed to it, and each was acknowledged in the end."""
+    """Each event has one delivery for each webhook subscribed to it, and each was acknowledged in the end."""
     rows = record.rows
     wanted = Counter(
         (id_, path)
@@ -215,7 +215,7 @@ def deliveries(record: Record) -> Breaches:
 
 @rule
 def arrivals(record: Record) -> Breaches:
-    """Every delivery arrived where it should, as it was written and signed, in every attempt."""
+    """Every delivery arrived, and each of its attempts came to the right webhook as it was written and signed."""
     rows = record.rows
     arrived = {receipt.delivery for receipt in record.receipts}
     yield from (f"delivery {id_} never arrived" for id_ in rows.deliveries.keys() - arrived)
@@ -234,7 +234,7 @@ def arrivals(record: Record) -> Breaches:
 
 @rule
 def repeats(record: Record) -> Breaches:
-    """An attempt is sent again only when its worker was killed while it was under way, and once for each such kill."""
+    """An attempt is sent again only if its worker was killed while it was under way, and once for each such kill."""
     allowed = Counter(id_ for injury in record.injuries for id_ in injury.in_flight)
     for id_, times in _sent_again(record).items():
         if times > allowed[id_]:
@@ -246,7 +246,7 @@ def repeats(record: Record) -> Breaches:
 
 @rule
 def answers(record: Record) -> Breaches:
-    """Nothing is answered with 5xx but 503, which says in JSON (pages: HTML) when to come again."""
+    """The only 5xx is 503, which has Retry-After and from the API is JSON."""
     for answer in record.answers:
         where = f"{answer.who}'s {answer.what} at {answer.began:.1f}"
         if answer.status >= 500 and answer.status != 503:
@@ -259,7 +259,7 @@ def answers(record: Record) -> Breaches:
 
 @rule
 def calm(record: Record) -> Breaches:
-    """Every request is answered while nothing hurts that answers need: without Redis, worker or beat, too."""
+    """Every request is answered while all that answers need is well. They need no Redis, worker or beat."""
     excused = _excused(record)
     for answer in record.answers:
         if answer.status in (0, 503) and not _overlaps(answer, excused):
@@ -269,7 +269,7 @@ def calm(record: Record) -> Breaches:
 
 @rule
 def recovery(record: Record) -> Breaches:
-    """The service comes back by itself, whatever was done to it."""
+    """The service recovers by itself, whatever was done to it."""
     yield from (f"no answer after: {injury.fault}" for injury in record.injuries if injury.recovered is None)
     yield from (f"the service ended by itself: {said}" for said in record.exits)
     if "deadlock detected" in record.log:
@@ -278,9 +278,9 @@ def recovery(record: Record) -> Breaches:
 
 @rule
 def limit(record: Record) -> Breaches:
-    """Of many requests at once exactly those of the limit pass, each with another number of what is left.
+    """Of many requests at once exactly as many as the limit pass, each with a different number of requests left.
 
-    One that Redis did not count in its 0.2 s passes by promise, and says that all is left.
+    As promised, a request that Redis does not count within 0.2 s passes too, and says that all are left.
     """
     passed = sorted(each.remaining for each in record.burst if each.status != 429 and each.remaining != LIMIT)
     if passed != list(range(LIMIT)):
@@ -297,7 +297,7 @@ def durability(record: Record) -> Breaches:
 
 @rule
 def idle(record: Record) -> Breaches:
-    """Of all that the other rules look at there was some: a run in which nothing was done keeps every promise."""
+    """There was some of everything that the other rules check, as a run that did nothing would keep every promise."""
     done = {
         "import": any(each.answer for each in record.imports),
         "import sent again": any(each.replays for each in record.imports),
@@ -315,7 +315,7 @@ def idle(record: Record) -> Breaches:
 
 
 def figures(record: Record, breaches: list[Breach]) -> Row:
-    """What the run was and what it showed, for people and as JSON."""
+    """What happened in the run and what it showed, for people and as JSON."""
     rows = record.rows
     became = Counter(change["to_status"] for change in rows.changes)
     of_rule = Counter(breach.rule for breach in breaches)
@@ -365,7 +365,7 @@ def figures(record: Record, breaches: list[Breach]) -> Row:
 
 
 def _held(record: Record) -> dict[str, list[float]]:
-    """Megabytes by part, and sessions of the database, on an average."""
+    """Average megabytes by part, and sessions of the database, in the first and the last fifth of the run."""
     few = max(len(record.samples) // 5, 1)
     ends = [record.samples[:few], record.samples[-few:]]
     names = sorted({name for sample in record.samples for name in sample})
@@ -409,7 +409,7 @@ def _as_stored(order: Row, lines: list[Row]) -> Row:
 
 
 def _quantities(record: Record) -> Counter[tuple[str, str, int]]:
-    """(account, SKU, quantity) of each movement; a quantity is sent once."""
+    """(account, SKU, new quantity) of each movement. The load sends each quantity only once."""
     rows = record.rows
     return Counter(
         (product["account"], product["sku"], movement["new"])
@@ -419,7 +419,7 @@ def _quantities(record: Record) -> Counter[tuple[str, str, int]]:
 
 
 def _told(record: Record) -> Counter[tuple[str, Any]]:
-    """(kind, what of) each event of the changes that the load makes."""
+    """(kind, subject) of each event of the changes that the load makes."""
     told: Counter[tuple[str, Any]] = Counter()
     for event in record.rows.events.values():
         data = json.loads(event["body"])["data"]
@@ -435,7 +435,7 @@ def _repeated(keys: Any, sentence: str) -> Breaches:
 
 
 def _sent_again(record: Record) -> Counter[str]:
-    """Delivery → how often an attempt of it came in again: one that was sent, and not recorded."""
+    """For each delivery, how often its attempts came in again, because they were sent but not recorded."""
     attempts = Counter((receipt.delivery, receipt.attempt) for receipt in record.receipts)
     again: Counter[str] = Counter()
     for (delivery, _), count in attempts.items():

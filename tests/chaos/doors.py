@@ -1,4 +1,4 @@
-"""Doors on the ways between parts: each passes on what comes over TCP, and can be made to delay, hold, lose or cut."""
+"""Doors between parts of the service: each forwards TCP, and can be made to delay, hold, lose or cut."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ PIECE = 65536
 
 
 class Door:
-    """The way to one server: listens on `port`, leads to `target`. Its attributes may be set from any thread."""
+    """A proxy of one server: listens on `port`, forwards to `target`. Its attributes may be set from any thread."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -18,7 +18,7 @@ class Door:
         self.open()
 
     def open(self) -> None:
-        """Pass on everything, at once."""
+        """Forward everything, at once."""
         self.delay = 0.0
         """Seconds that each piece of data takes longer."""
         self.is_held = False
@@ -29,7 +29,7 @@ class Door:
         """Requests arrive; with the answer's first piece the connection is cut."""
 
     def cut(self) -> None:
-        """End all connections, without a word to either side."""
+        """Abort all connections on both sides."""
         self._loop.call_soon_threadsafe(lambda: [writer.transport.abort() for writer in list(self._writers)])
 
     async def listen(self) -> asyncio.Server:
@@ -52,7 +52,7 @@ class Door:
         self._writers |= both
         asking = asyncio.ensure_future(self._pass(reader, there[1]))
         answering = asyncio.ensure_future(self._pass(there[0], writer, is_answer=True))
-        # Who is asked says when it is over; but an end without a word is one for both sides.
+        # The server decides when the connection ends, but an abort of the client's ends both sides.
         asking.add_done_callback(lambda task: None if task.cancelled() or not task.exception() else answering.cancel())
         try:
             await answering
@@ -87,7 +87,7 @@ class Door:
 
 
 class Doors(Listening):
-    """The doors, in a thread of their own until the block ends."""
+    """The doors by name, in a thread of their own until the block ends."""
 
     def __init__(self, **targets: Target) -> None:
         self.named = {name: Door(target) for name, target in targets.items()}

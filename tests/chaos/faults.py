@@ -1,6 +1,6 @@
-"""What is done to the service while it works: a plan by seed, and who carries it out.
+"""What is done to the service while it works: a plan by seed, and the killer that carries it out.
 
-A kill is SIGKILL to the whole part, whenever the dice say. Sends that a worker has under way are read while it is
+A kill is SIGKILL to a whole part, at a random time. The deliveries that a worker has under way are read while it is
 stopped (SIGSTOP), so that none begins between the look and the kill.
 """
 
@@ -27,7 +27,7 @@ PATIENCE = 60.0  # seconds until the service answers again
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is done. `share` is how often, among all of a plan."""
+    """A kind of fault. `share` is how often it happens, relative to the others of a plan."""
 
     name: str
     share: float
@@ -38,14 +38,14 @@ class Fault:
 
 
 class Killer:
-    """Carries out a plan, one fault after another, and notes what it did."""
+    """Carries out a plan, one fault after another, and records what it did."""
 
     def __init__(self, run: Any, injuries: list[Injury], seed: int) -> None:
         self.run, self.injuries = run, injuries
         self.dice = random.Random(f"{seed} killer")
 
     def carry_out(self, plan: Sequence[Fault], seconds: float, is_over: threading.Event) -> None:
-        """All of the plan, spread over so many seconds, or more when the service takes long to get up."""
+        """Carry out the whole plan, spread over `seconds`, or longer if the service takes long to recover."""
         began = time.monotonic()
         for number, fault in enumerate(plan):
             due = began + seconds * (number + self.dice.random()) / len(plan)
@@ -62,13 +62,13 @@ class Killer:
         except (AssertionError, psycopg.Error) as error:  # a part that did not come back
             self.run.record.exits.append(f"{fault.name}: {error}")
         injury.ended = time.monotonic()
-        # Without waiting now and then: the next one comes while the service is getting up.
+        # Sometimes without waiting, so that the next fault comes while the service is recovering.
         self.run.note_recovery(PATIENCE if self.dice.random() < 0.8 else 0.0)
 
     # --- Kills -----------------------------------------------------------------------------------------------------
 
     def kill(self, part: str, signum: int = signal.SIGKILL) -> Sequence[str]:
-        """End a part with all its processes, as soon as it runs."""
+        """End a part with all its processes, as soon as it runs. Returns the deliveries that were under way."""
         leader = self.run.await_part(part)
         under_way: Sequence[str] = ()
         if part in ("worker", "application", "supervisor"):
@@ -87,17 +87,17 @@ class Killer:
             _signal([self.dice.choice(children)], signal.SIGKILL)
 
     def stop_at_once(self) -> None:
-        """As `pg_ctl stop -m immediate`."""
+        """Stop PostgreSQL as `pg_ctl stop -m immediate` does."""
         _signal([self.run.await_part("database")], signal.SIGQUIT)
 
     def kill_backend(self) -> None:
-        """One session's process: PostgreSQL then ends all others, and recovers."""
+        """Kill one session's process. PostgreSQL then ends all others, and recovers."""
         pids = self.run.query("SELECT pid FROM pg_stat_activity WHERE application_name = 'codservice'")
         if pids:
             _signal([self.dice.choice(pids)[0]], signal.SIGKILL)
 
     def tell_to_stop(self, part: str) -> None:
-        """SIGTERM, as at a deployment: what is under way is finished."""
+        """Send SIGTERM, as in a deployment: what is under way is finished."""
         _signal([self.run.await_part(part)], signal.SIGTERM)
 
     # --- PostgreSQL ------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Killer:
         self.run.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'codservice'")
 
     def read_only(self) -> None:
-        """As after a failover, and as managed databases do when the disk is nearly full."""
+        """Make PostgreSQL read-only, as after a failover, or in managed databases when the disk is nearly full."""
         for change, seconds in (
             ("SET default_transaction_read_only = on", 4),
             ("RESET default_transaction_read_only", 0),
@@ -137,19 +137,19 @@ class Killer:
         self.run.redis(lambda client: client.flushall())
 
     def follow_nobody(self) -> None:
-        """Read-only, as a replica whose primary has gone: it answers, with errors."""
+        """Make Valkey read-only, like a replica whose primary has gone: it answers with errors."""
         self.run.redis(lambda client: client.replicaof("127.0.0.1", "1"))
         time.sleep(8)
         self.run.redis(lambda client: client.replicaof("NO", "ONE"))
 
     def fill(self) -> None:
-        """Out of memory: what would need more is refused."""
+        """Make Valkey run out of memory, so that it refuses what needs more."""
         before = self.run.redis(lambda client: client.config_get("maxmemory*"))
         self.run.redis(lambda client: [client.config_set("maxmemory-policy", "noeviction"), _little(client)])
         time.sleep(8)
         self.run.redis(lambda client: [client.config_set(name, value) for name, value in (before or {}).items()])
 
-    # --- Time, ways and room -----------------------------------------------------------------------------------------
+    # --- Time, networks and disk -------------------------------------------------------------------------------------
 
     def hang(self, part: str, seconds: float) -> None:
         leader = self.run.await_part(part)
@@ -161,7 +161,7 @@ class Killer:
             _signal(stopped, signal.SIGCONT)
 
     def trouble(self, way: str) -> None:
-        """One of the troubles of networks, on one of the ways."""
+        """Make one of the troubles of networks at a door."""
         door: Door = self.run.doors[way]
         match self.dice.choice(["delay", "hold", "lose", "close", "cut"]):
             case "delay":
@@ -184,7 +184,7 @@ class Killer:
         door.open()
 
     def fill_disk(self) -> None:
-        """Not a byte is left in the data folder for a while; sometimes PostgreSQL has to start without one, too."""
+        """Leave no byte free in the data folder for a while. Sometimes PostgreSQL has to start like that, too."""
         if self.run.disk is None:
             self.run.settings.say("the disk stays as it is: only root can make one that may be filled")
             return
@@ -192,7 +192,7 @@ class Killer:
         victim = self.run.await_part("database") if self.dice.random() < 0.5 else None
         try:
             while time.monotonic() < until:
-                with contextlib.suppress(AssertionError):  # somebody freed some of it meanwhile
+                with contextlib.suppress(AssertionError):  # the service freed some meanwhile
                     self.run.disk.fill()
                 if victim:
                     _signal([victim, *descendants(victim)], signal.SIGKILL)
@@ -246,9 +246,9 @@ KILLS = sum(fault.share for fault in FAULTS if fault.kills)
 
 
 def make_plan(seed: int, kills: int) -> list[Fault]:
-    """So many kills, and the other faults in proportion, in an order that the seed gives.
+    """A plan with `kills` kills and the other faults in proportion, in an order that depends on the seed.
 
-    What hurts comes in blocks between blocks of what must not, so that the promises of calm have time to be tried.
+    Blocks of faults that hurt alternate with blocks of those that must not, so that the promises of calm are tried.
     """
     dice = random.Random(f"{seed} plan")
     plan = [fault for fault in FAULTS for _ in range(round(fault.share * kills / KILLS))]

@@ -1,4 +1,4 @@
-"""What shops and agents send, each by its own dice, until it is answered, as they would; and a note of all of it."""
+"""What shops and agents send, each by its own dice and until it is answered, as they would; and a record of it all."""
 
 import html
 import http.client
@@ -20,22 +20,22 @@ from tests.harness.background import PATIENCE
 
 from .record import Answer, Cancel, Counted, Decision, Import, Record, Row, StockPut
 
-RETRIED = (0, 500, 503)  # no answer; a crash; not now
-AT_ONCE = 12  # of a burst; the service has four threads
-DRAWN_OUT = 5  # seconds by which a shop may be behind its rate before it lets go of the rest
+RETRIED = (0, 500, 503)  # no answer, a crash, not now
+AT_ONCE = 12  # requests of a burst; the service has four threads
+DRAWN_OUT = 5  # seconds that a client may be behind its rate, before it skips the rest
 SKUS = [f"SKU-{number}" for number in range(40)]
 PASSWORD = "a horse is no battery"
 
 
 class Pace:
-    """Steps of one client at a rate, that is caught up with after a pause."""
+    """The steps of a client at a steady rate, which it catches up with after a pause."""
 
     def __init__(self, rate: float, is_over: threading.Event) -> None:
         self.rate, self.is_over = rate, is_over
         self.due = time.monotonic()
 
     def step(self) -> bool:
-        """Wait until the next step is due; False when there is none any more."""
+        """Wait until the next step is due. False when the run is over."""
         self.due = max(self.due + 1 / self.rate, time.monotonic() - DRAWN_OUT)
         return not self.is_over.wait(max(self.due - time.monotonic(), 0))
 
@@ -56,7 +56,7 @@ NOTHING = Reply(0, {}, b"")
 
 
 class Client:
-    """Sends requests to one address, and notes what became of each."""
+    """Sends requests to one address, and records the answer to each."""
 
     def __init__(self, who: str, port: int, record: Record, is_over: threading.Event, seed: str) -> None:
         self.who, self.port, self.record, self.is_over = who, port, record, is_over
@@ -82,7 +82,7 @@ class Client:
         return reply
 
     def until_answered(self, send: Callable[[], Reply], retried: Sequence[int] = RETRIED) -> Reply:
-        """The first answer that is one; nothing when the run is over before it comes."""
+        """The first answer whose status is not `retried`, or NOTHING if the run is over before."""
         while (reply := send()).status in retried:
             if self.is_over.wait(0.1 + self.dice.random() / 5):
                 return NOTHING
@@ -124,7 +124,7 @@ class Shop(Client):
         }
 
     def import_order(self) -> None:
-        """With a key, until it is answered; now and then once more, or with another body."""
+        """Import with an Idempotency-Key until it is answered; sometimes once more, or with another body."""
         wanted = Import(self.account, self.order(), key=str(uuid.UUID(int=self.dice.getrandbits(128), version=4)))
         self.record.imports.append(wanted)
         first = self.send_keyed(wanted, wanted.body)
@@ -141,11 +141,11 @@ class Shop(Client):
 
     def send_keyed(self, wanted: Import, body: Row) -> Reply:
         headers = {"Idempotency-Key": wanted.key}
-        # 409: an earlier sending is still at work.
+        # 409: an earlier request with the key is still being processed.
         return self.until_answered(lambda: self.call("POST", "orders", body, **headers), (*RETRIED, 409))
 
     def import_once(self) -> None:
-        """Without a key: once, whatever becomes of it."""
+        """Import without a key, so only once, whatever the answer."""
         wanted = Import(self.account, self.order())
         self.record.imports.append(wanted)
         reply = self.call("POST", "orders", wanted.body)
@@ -161,7 +161,7 @@ class Shop(Client):
         cancel.status = self.until_answered(lambda: self.call("POST", f"orders/{cancel.order}/cancel")).status
 
     def set_stock(self) -> None:
-        """Some products, in any order. Sent once more it is another change, so with other quantities."""
+        """Set the stock of some products, in any order. Sending again is another change, so with other quantities."""
         skus = self.dice.sample(SKUS, self.dice.choice([1, 2, 5, len(SKUS)]) if self.dice.random() < 0.1 else 2)
 
         def send() -> Reply:
@@ -178,7 +178,7 @@ class Shop(Client):
         self.call("GET", self.dice.choice(["orders?per_page=20", "orders?status=confirmed", "inventory", "webhooks"]))
 
     def burst(self, count: int) -> None:
-        """So many requests, AT_ONCE of them at any moment, for the limit of the key."""
+        """Send `count` requests, AT_ONCE at a time, to reach the limit of the key."""
 
         def one() -> None:
             reply = self.call("GET", "orders?per_page=1")
@@ -190,7 +190,7 @@ class Shop(Client):
 
 
 class Numbers:
-    """Numbers that nobody else has."""
+    """Unique numbers, for all threads."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -202,14 +202,14 @@ class Numbers:
             return self._last
 
 
-READS = 1.1  # seconds that an agent looks at a screen: an outcome of its first second is refused
+READS = 1.1  # seconds that an agent looks at a screen: outcomes in its first second are refused
 HIDDEN = re.compile(r'<input[^>]*\bname="(csrfmiddlewaretoken|note_id|seen|shown_at|seal|order)"[^>]*>')
 VALUE = re.compile(r'\bvalue="([^"]*)"')
 
 
 @dataclass
 class Form:
-    """The hidden fields of the page's form for the outcome of a call."""
+    """The hidden fields of a page's form for the outcome of a call."""
 
     fields: list[tuple[str, str]] = field(default_factory=list)
 
@@ -250,7 +250,7 @@ class Agent(Client):
             self.serve()
 
     def serve(self) -> None:
-        """One customer."""
+        """Serve one customer."""
         token = [("csrfmiddlewaretoken", self.cookies.get("csrftoken", ""))]
         at = self.until_answered(lambda: self.open("POST", "/console/desk/next/", token)).headers.get("location", "")
         if "/login/" in at:

@@ -1,6 +1,6 @@
-"""Faults that are planted into a real service, to see that the checker finds them: SQL that breaks a promise.
+"""SQL that makes a real service break a promise, to see that the checker finds it.
 
-One in a few times, so that what is found was found among much that went well.
+Each does so only sometimes, so that the checker has to find it among much that went well.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ def _trigger(name: str, when: str, table: str, body: str) -> str:
     )
 
 
-# What is planted → SQL, and the rules of the checker that it breaks.
+# Name → SQL, and the rules of the checker that it breaks.
 PLANTS: Mapping[str, tuple[str, set[str]]] = {
-    # An order is answered, and not kept.
+    # An order's import is answered, but not all of its lines are kept.
     "a row is dropped": (
         _trigger(
             "plant_drop",
@@ -76,7 +76,7 @@ PLANTS: Mapping[str, tuple[str, set[str]]] = {
     ),
     "commits are answered early": (
         "ALTER DATABASE codservice SET synchronous_commit = off",
-        {"lost", "durability"},  # the first needs kills of PostgreSQL
+        {"lost", "durability"},  # `lost` only if PostgreSQL is killed
     ),
     "the limit is not the limit": (
         "UPDATE accounts_account SET rate_limit = 70 WHERE name = 'dave'",

@@ -1,5 +1,5 @@
-"""What a run leaves behind for the checker: what was sent and answered, what arrived, what was done to the service, and
-the rows at the end. Plain data, so that a test can write it by hand.
+"""The record of a run for the checker: what was sent and answered, what arrived, what was done to the service, and the
+rows at the end. It is plain data, so that a test can write it by hand.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Import:
-    """One order that a shop wants imported, however often it had to be sent. Its `notes` are its own alone."""
+    """One order that a shop imports, however often it had to be sent. Its `notes` are unique."""
 
     account: str
     body: Row
@@ -31,7 +31,7 @@ class Import:
 
 @dataclass
 class Cancel:
-    """A shop's cancellation; `status` of the answer, 0 for none."""
+    """A shop's cancellation, and the `status` of the answer: 0 for none."""
 
     order: str
     status: int = 0
@@ -39,7 +39,7 @@ class Cancel:
 
 @dataclass
 class Decision:
-    """What an agent decided about an order: `confirm`, `cancel` or a call's outcome. Its `note` is its own alone."""
+    """What an agent decided about an order: `confirm`, `cancel` or a call's outcome. Its `note` is unique."""
 
     order: str
     outcome: str
@@ -50,7 +50,7 @@ class Decision:
 
 @dataclass
 class StockPut:
-    """One bulk update, sent once: SKU → quantity. No two of them name the same quantity."""
+    """One bulk update (SKU → quantity), sent once. No two of them have the same quantity."""
 
     account: str
     entries: dict[str, int]
@@ -72,7 +72,7 @@ class Answer:
 
 @dataclass
 class Counted:
-    """An answer to a key with a limit: its status and what was left of the window's requests."""
+    """An answer to a key with a limit: its status, and how many requests were left in the window."""
 
     status: int
     remaining: int
@@ -102,7 +102,7 @@ class Subscription:
 
 @dataclass
 class Injury:
-    """What was done to the service, and until when that excuses answers that were not given."""
+    """What was done to the service, and until when that excuses missing answers."""
 
     fault: str
     began: float
@@ -119,7 +119,7 @@ class Injury:
 
 @dataclass
 class Rows:
-    """The tables at the end; ids are text, amounts as they are written."""
+    """The tables at the end. Ids are text, and amounts are text as PostgreSQL writes them."""
 
     orders: dict[str, Row] = field(default_factory=dict)  # id → account, status, notes, total_amount, name, phone
     lines: dict[str, list[Row]] = field(default_factory=dict)  # order → product_name, quantity, unit_price

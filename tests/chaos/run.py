@@ -36,15 +36,15 @@ from .load import PASSWORD, SKUS, Agent, Numbers, Shop
 from .record import Receipt, Record, Row, Rows, Subscription
 
 ACCOUNTS = ("alice", "bob", "carol")
-LIMITED = "dave"  # whose key has the limit that every key has
-# Each looks at a screen for a second, so there must be many for many decisions.
+LIMITED = "dave"  # has the usual rate limit
+# Each looks at a screen for a second, so many decisions need many agents.
 AGENTS = (
     "samira", "karim", "lynda", "nadia", "omar", "amel", "yacine", "meriem", "sofiane", "houria", "walid", "djamila",
 )  # fmt: skip
 SHOPS = 2  # of each account
 BURST = 120
 CANCELLED, CONFIRMED, STOCK = "order.cancelled", "order.confirmed", "inventory.updated"
-# Path at the receiver → account and kinds. `/far` is reached by a door.
+# Path at the receiver → account and kinds. `/far` is reached through a door.
 WEBHOOKS = {
     "/alice/all": ("alice", [CANCELLED, CONFIRMED, STOCK]),
     "/alice/cancelled": ("alice", [CANCELLED]),
@@ -52,12 +52,12 @@ WEBHOOKS = {
     "/bob/far": ("bob", [CANCELLED, CONFIRMED]),
     "/carol/all": ("carol", [CANCELLED, CONFIRMED, STOCK]),
 }
-MEGABYTES = 1536  # of the disk; twelve minutes take a third of them
+MEGABYTES = 1536  # of the disk; twelve minutes take a third of it
 DRAINED_SECONDS = 180.0
 QUIET_SECONDS = 3
 READ_BACK = 200  # orders
 
-# Run by `manage.py shell`: one process, where commands one by one would take half a minute.
+# Run by `manage.py shell` in one process: the commands one by one would take half a minute.
 _SET_UP = """
 import io, json
 from django.core.management import call_command
@@ -83,7 +83,7 @@ print(json.dumps(keys))
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is to be."""
+    """The settings of a run."""
 
     seed: int
     seconds: float
@@ -96,7 +96,7 @@ class Settings:
 
 
 class Run:
-    """The parts of a run, for the killer to hurt. `carry_out` is all of it."""
+    """One run (`carry_out`), and its parts for the killer to hurt."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
@@ -157,7 +157,7 @@ class Run:
         settings, door = self.settings, self.doors["front"].port
         self._shop("dave", LIMITED, Numbers()).burst(BURST)
         agents = [Agent(name, door, self.record, self.is_over, settings.seed) for name in AGENTS]
-        # A shop's step is a change and a half, an agent's one and, with its note, two rows.
+        # A shop's step makes 1.5 changes. An agent's makes one, which is two rows with its note.
         rates = {
             **dict.fromkeys(shops, settings.rate * 0.8 / len(shops)),
             **dict.fromkeys(agents, settings.rate * 0.2 / len(agents)),
@@ -170,16 +170,16 @@ class Run:
             killer = Killer(self, self.record.injuries, settings.seed)
             killer.carry_out(settings.plan, settings.seconds * 0.95, self.is_over)
             self.is_over.wait(max(self.began + settings.seconds - time.monotonic(), 0))
-            self.is_calm.set()  # nobody is answered badly any more, and who waits for an answer gets it
+            self.is_calm.set()  # receivers answer well from now on, and all waiting requests get through
             self.doors.open_all()
         finally:
             self.is_over.set()
-        for each in working:  # a client that has failed, or still waits for an answer, fails the run
+        for each in working:  # a client that failed, or still waits for an answer, fails the run
             each.result(DRAINED_SECONDS)
         self.record.seconds = time.monotonic() - self.began
 
     def _drain(self) -> None:
-        """Let the time pass that retries wait, until nothing waits any more and no late request adds to it."""
+        """Make retries due at once, until nothing waits any more and no late request adds to it."""
         deadline, quiet, events = time.monotonic() + DRAINED_SECONDS, 0, -1
         while time.monotonic() < deadline and quiet < QUIET_SECONDS:
             self.query(
@@ -276,12 +276,12 @@ class Run:
             sys.executable,
             PORT=str(self.port),
             WEBHOOK_ALLOW_PRIVATE="true",
-            PAGE_RATE_LIMIT="1000000",  # these agents are as quick as ten
+            PAGE_RATE_LIMIT="1000000",  # these agents are as fast as ten people
             **{name: str(port) for name, port in ports.items()},
         )
 
     def restart(self) -> None:
-        """As an operator does; a service that does not end in good order ended by itself."""
+        """Restart the service as an operator does. A stop with an error is recorded as an exit."""
         if status := self.service.stop():
             self.record.exits.append(f"status {status} when told to stop: {self.service.said()[-500:]}")
         self.start()
@@ -291,20 +291,20 @@ class Run:
         self.service.popen.kill()
         self.service.popen.wait()
         try:
-            # Its children hear of it from the kernel.
+            # The kernel tells its children, which end.
             eventually(lambda: not any(command_line(pid) == command for pid, command in below.items()))
         finally:
             self.start()
 
     def _look_after(self) -> None:
-        """Start a service again that has ended by itself, as systemd would; and say how things stand."""
+        """Start the service again if it has ended by itself, as systemd would, and report the progress."""
         said_at = time.monotonic()
         while not self.is_over.wait(0.5):
             popen = self.service.popen
             if popen.poll() is not None and popen is self.service.popen and popen.returncode >= 0:
                 time.sleep(1)  # or was it told to?
                 if popen is self.service.popen:
-                    # A start that cannot succeed ends with a sentence: it is for who started it to do that again.
+                    # A start that cannot succeed ends with a sentence, and it is up to us to start it again.
                     if "is up" in self.service.said():
                         self.record.exits.append(self.service.said()[-500:])
                     else:
@@ -350,11 +350,11 @@ class Run:
                     os.kill(pid, signal.SIGKILL)
 
     def note_recovery(self, patience: float) -> None:
-        """Note when the service answers again after what was done to it; without patience, a later call notes it."""
+        """Record when the service answers again after faults. If `patience` runs out, a later call records it."""
         deadline = time.monotonic() + patience
         waiting = [each for each in self.record.injuries if each.recovered is None]
         if any(each.hurts for each in waiting):
-            time.sleep(0.5)  # what was killed may answer a last time before anybody knows
+            time.sleep(0.5)  # what was killed may still answer for a moment
         while not self._answers():
             if time.monotonic() > deadline:
                 return
@@ -364,11 +364,11 @@ class Run:
 
     def _answers(self) -> bool:
         shop = Shop("probe", "alice", self.keys["alice"], Numbers(), self.port, Record(), self.is_over, 0)
-        # Several web processes of several threads have a connection each.
+        # Several times, because the threads of each web process have database connections of their own.
         return all(shop.call("GET", "orders?per_page=1").status == 200 for _ in range(4))
 
     def await_part(self, name: str) -> int:
-        """The process of this part, once it is there and the database answers."""
+        """The process id of a part, once it runs and the database answers."""
         return eventually(lambda: self._part(name))
 
     def _part(self, name: str) -> int:
@@ -383,7 +383,7 @@ class Run:
         return 0
 
     def under_way(self) -> list[str]:
-        """Deliveries that a worker has claimed and not settled."""
+        """The deliveries that a worker has claimed and not settled."""
         return [id_ for (id_,) in self.query("SELECT delivery_id::text FROM webhooks_claim")]
 
     def manage(self, *arguments: str) -> str:
@@ -405,7 +405,7 @@ class Run:
         return psycopg.connect(data_folder.database_url(self.data), autocommit=autocommit, options=options)
 
     def query(self, sql: str, *, patience: float = 60.0) -> list[Any]:
-        """The rows, as soon as the database answers."""
+        """The query's rows, as soon as the database answers."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -418,14 +418,14 @@ class Run:
                 time.sleep(0.05)
 
     def redis(self, do: "Callable[[redis.Redis[Any]], Any]") -> Any:
-        """What Valkey answers; nothing when it is away."""
+        """What Valkey answers, or None when it is away."""
         with contextlib.suppress(redis.RedisError), redis.Redis.from_url(data_folder.redis_url(self.data)) as client:
             return do(client)
 
-    # --- Those who receive -----------------------------------------------------------------------------------------
+    # --- Receivers -------------------------------------------------------------------------------------------------
 
     async def _as_receivers_do(self, connection: Connection) -> None:
-        """Quick, slow, wrong at the first attempt or silent, by the dice."""
+        """Answer fast or slowly, or fail or be silent for a first attempt, by the dice."""
         is_first = connection.request.headers.get("x-service-attempt") == "1"
         if self.is_calm.is_set():
             await answer()(connection)

@@ -1,5 +1,5 @@
-"""The service as `make run` starts it, but that our part reaches PostgreSQL and Valkey through doors, whose ports the
-environment has: `python -m tests.chaos.service`.
+"""The service as `make run` starts it, except that our processes reach PostgreSQL and Valkey through doors, whose ports
+are in the environment: `python -m tests.chaos.service`.
 """
 
 import os

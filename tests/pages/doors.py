@@ -88,7 +88,7 @@ def is_open(address: Address, person: str) -> bool:
 
 
 def ask(client: Client, method: str, path: str) -> HttpResponse:
-    """Redirects inside the service are followed, but for those to a login or to where one belongs."""
+    """The answer, after following redirects inside the service that are not refusals (`is_refused`)."""
     response = client.generic(method, path)
     for _ in range(3):
         if response.status_code not in (301, 302) or is_refused(response):
@@ -98,7 +98,7 @@ def ask(client: Client, method: str, path: str) -> HttpResponse:
 
 
 def is_refused(response: HttpResponse) -> bool:
-    """By a status; by being sent to the login, or to where one belongs."""
+    """Whether the answer is a refusal: by its status, or a redirect to the login or to the person's own place."""
     if response.status_code in (301, 302):
         to = urlsplit(response.url)
         return "login" in to.path or to.path in ELSEWHERE
@@ -107,7 +107,7 @@ def is_refused(response: HttpResponse) -> bool:
 
 @contextmanager
 def undone(client: Client) -> Iterator[None]:
-    """Whatever is changed inside is as before, who is signed in too."""
+    """Undo whatever is changed inside, including who is signed in."""
     cookies, block = client.cookies.copy(), transaction.atomic()
     block._from_testcase = True  # a view may still ask for a transaction of its own
     with block:
@@ -117,7 +117,7 @@ def undone(client: Client) -> Iterator[None]:
 
 
 def pages_of(client: Client, person: str, but: Container[str] = ()) -> Iterator[tuple[str, str, HttpResponse]]:
-    """(name, path, answer) of each page that somebody can look at; of none whose name is in `but` by then."""
+    """(name, path, answer) of each page that a person can open, skipping names that are in `but` by then."""
     for address in PAGES:
         if is_open(address, person):
             for path in address.some_paths() + ASKED.get(address.name, []):

@@ -1,10 +1,10 @@
-"""Lighthouse's scores of the pages, signed in, over demo data: `make lighthouse`.
+"""Lighthouse's scores of the pages, signed in and with demo data: `make lighthouse`.
 
     python -m tests.pages.scores [PATH …]
 
-Starts the whole service in a folder of its own, and exits with 1 when a page scores less than 1.0 in accessibility or
-best practices. Paths are opened as their person: /console/… as the demo's supervisor, all others as its merchant.
-Without any, the pages of PAGES are tried.
+Starts the whole service in a folder of its own, and exits with 1 if a page scores less than 1.0 in accessibility or
+best practices. /console/… is opened as the demo's supervisor, all other paths as its merchant. Without any paths, the
+pages of PAGES are tried.
 """
 
 import json
@@ -22,9 +22,9 @@ from tests.harness.demo import MERCHANT, SUPERVISOR, URL, Demo, demonstration
 HERE = Path(__file__).parent
 CATEGORIES = ("accessibility", "best-practices")
 PEOPLE = {"/console/": SUPERVISOR, "/": MERCHANT}
-# A path in braces is that of the first row's link on the page before the braces.
+# A path in braces stands for the link in the first row of that page.
 PAGES = [
-    "{/console/desk/}",  # first: a call that nobody goes on with is over after ten minutes
+    "{/console/desk/}",  # first, because an abandoned call ends after ten minutes
     "/account/login",
     "/account/",
     "/account/quick-start",
@@ -67,7 +67,7 @@ PAGES = [
 
 
 def sign_in(browser: Browser, demo: Demo) -> dict[str, str]:
-    """The cookies of each person, as a header, by the beginning of the paths that are theirs."""
+    """Each person's cookies, as a header, by the beginning of their paths."""
     cookies = {}
     for start_of_path, username in PEOPLE.items():
         context = browser.new_context(base_url=URL)
@@ -79,7 +79,7 @@ def sign_in(browser: Browser, demo: Demo) -> dict[str, str]:
             page.locator("[name=url]").press("Enter")
             page.locator("#secret").wait_for()
         else:
-            page.goto("/console/orders/order/")  # not by the desk: at night nobody is due
+            page.goto("/console/orders/order/")  # not through the desk: at night nobody is due
             page.locator(".order-list tbody th a").first.click()
             page.locator("form[action*=take] button").click()
             page.locator("#outcome").wait_for()
@@ -101,7 +101,7 @@ def resolve(path: str, cookie: str, browser: Browser) -> str:
 
 def scores_of(path: str, cookie: str, lighthouse: Path, folder: Path) -> dict[str, float]:
     headers, report = folder / "headers.json", folder / "report.json"
-    # Whoever is signed in is led away from the login.
+    # The login redirects people who are signed in.
     headers.write_text(json.dumps({} if "login" in path else {"Cookie": cookie}))
     subprocess.run(
         [npm.program("node"), str(lighthouse), URL + path, "--quiet", f"--only-categories={','.join(CATEGORIES)}",

@@ -17,9 +17,10 @@ from codservice.run.web import Web, serve
 
 
 def application(environ, start_response):
-    """Says what it got; /big, /bigger and /stuck/reader are answers of 8 and 16 MiB in pieces, /broken one that fails.
+    """Answer with what came in, but for some paths.
 
-    /file is this file, /slow takes half a second and /stuck six. /account/login says how many it answers at once.
+    /big answers 8 MiB in pieces, /bigger and /stuck/reader 16 MiB. /broken… fails amid its answer. /file is this file,
+    /slow takes half a second and /stuck six. /account/login tells how many requests it is answering at once.
     """
     if environ["PATH_INFO"] == "/account/login":
         return at_door(start_response)
@@ -31,7 +32,7 @@ def application(environ, start_response):
         start_response("200 OK", [("Content-Type", "application/octet-stream")])
         return broken(32 if environ["PATH_INFO"] == "/broken" else 1)
     if environ["PATH_INFO"] == "/file":
-        file = open(__file__, "rb")  # noqa: SIM115 - whoever sends it closes it
+        file = open(__file__, "rb")  # noqa: SIM115 - closed by the server after sending
         start_response("200 OK", [("Content-Length", str(os.fstat(file.fileno()).st_size))])
         return environ.get("wsgi.file_wrapper", FileWrapper)(file, 4096)
     names = ("CONTENT_LENGTH", "CONTENT_TYPE", "PATH_INFO", "REMOTE_ADDR", "HTTP_X_NAME", "HTTP_X_FORWARDED_FOR")
@@ -42,12 +43,12 @@ def application(environ, start_response):
 
 
 def __getattr__(name):
-    """`late`: the application, which one of two web processes takes two seconds to load; LATE is a file to count in."""
+    """`late` is the application, which the second web process takes two seconds to load. LATE is a file to count in."""
     if name != "late":
         raise AttributeError(name)
     with open(os.environ["LATE"], "a") as loaded:
         loaded.write(".")
-        if loaded.tell() == 3:  # after the one that forks them and the other
+        if loaded.tell() == 3:  # after the process that forks the two, and the first of them
             time.sleep(2)
     return application
 
@@ -66,7 +67,7 @@ def at_door(start_response):
 
 def broken(pieces):
     yield from [b"x" * (1 << 16)] * pieces
-    # Held by the frame that it holds: like Django's database errors it is freed only by the garbage collector.
+    # The exception holds this frame, which holds it: like Django's database errors, only garbage collection frees it.
     failure = RuntimeError("the database went away")
     raise failure
 

@@ -1,4 +1,4 @@
-"""Files to upload, and a merchant's browser that uploads them without scripts and with."""
+"""Files to upload, and uploading them in a merchant's browser."""
 
 import csv
 import re
@@ -18,7 +18,7 @@ PAGE = "/account/orders/upload"
 HEADINGS = ["external_id", "customer_name", "customer_phone", "customer_wilaya", "customer_address", "product_name",
             "quantity", "unit_price"]  # fmt: skip
 HEADER = ("N° commande", "Nom du client", "Téléphone", "Wilaya", "Adresse", "Désignation", "Qté", "Prix unitaire")
-# As couriers want them.
+# The headings of a courier's import file.
 ECOTRACK = (
     "reference commande,nom et prenom du destinataire*,telephone*,telephone 2,code wilaya*,wilaya de livraison,"
     "commune de livraison*,adresse de livraison*,produit*,poids (kg),montant du colis*,remarque,FRAGILE,ECHANGE,"
@@ -45,7 +45,7 @@ def xlsx_of(rows: Iterable[Sequence[Any]], header: Sequence[str] = HEADER) -> by
 
 
 def announce(browser: Client, data: bytes, name: str = "orders.csv", page: str = PAGE) -> Upload:
-    """As the page's script does it, and no piece sent yet."""
+    """Announce a file as the page's script does, without sending any piece."""
     answer = browser.post(page, {"name": name, "size": len(data)})
     assert answer.status_code == 200, answer.content
     return Upload.objects.get(id=answer.json()["address"].rpartition("/")[2])
@@ -58,7 +58,7 @@ def send_piece(browser: Client, upload: Upload, number: int, data: bytes) -> Htt
 
 
 def send(browser: Client, data: bytes, name: str = "orders.csv", page: str = PAGE) -> Upload:
-    """A file that has arrived and was read."""
+    """Upload a file in pieces, and have the worker read it."""
     upload = announce(browser, data, name, page)
     for number in range(arrival.piece_count(upload)):
         assert send_piece(browser, upload, number, data).status_code == 200
@@ -68,13 +68,13 @@ def send(browser: Client, data: bytes, name: str = "orders.csv", page: str = PAG
 
 
 def chosen(browser: Client, upload: Upload) -> dict[str, str]:
-    """What the form of the columns proposes."""
+    """The columns that the form proposes."""
     form = browser.get(f"/account/uploads/{upload.id}").context["form"]
     return {name: str(place) for name, place in form.initial.items()}
 
 
 def take_in(browser: Client, upload: Upload, **changes: str) -> Upload:
-    """With the columns as they are proposed."""
+    """Confirm the proposed columns, with `changes`, and have the worker take the rows in."""
     context = browser.get(f"/account/uploads/{upload.id}").context
     seen = {"seen": str(context["same"].id)} if context["same"] else {}
     answer = browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload) | seen | changes)
@@ -91,7 +91,7 @@ def downloaded(browser: Client, path: str) -> bytes:
 
 
 def next_steps(page: str) -> dict[str, str]:
-    """The buttons below an upload's counts, and how they look."""
+    """The buttons below an upload's counts, and their styles."""
     return {
         name: kind for kind, name in re.findall(r'<a class="button (\w+)" href="/account/orders[^"]*">([^<]+)', page)
     }

@@ -1,4 +1,4 @@
-"""Certificates for receivers: a root of our own and what it signs, well or badly."""
+"""Certificates for receivers, valid or not, signed by a root of our own."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """A root whose certificate lies in `file`."""
+    """A root, with its certificate in `file`."""
 
     def __init__(self, folder: Path, name: str = "root") -> None:
         self.folder = folder
@@ -24,7 +24,7 @@ class Authority:
         self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
     def context(self, *names: str, days: int = 30, self_signed: bool = False) -> ssl.SSLContext:
-        """A server's TLS context whose certificate is for `names` and ends in `days` (or ended)."""
+        """A server's TLS context with a certificate for `names` that ends in `days` (negative: has ended)."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certified(*names, days=days, self_signed=self_signed))
         return context

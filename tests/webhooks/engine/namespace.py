@@ -1,8 +1,8 @@
-"""What stands in a network namespace where every address is ours: a name server, canaries, one allowed receiver.
+"""Servers in a network namespace where every address is ours: a name server, canaries, one allowed receiver.
 
-`python -m tests.webhooks.engine.namespace` inside the namespace. Reads a JSON object of questions on stdin: `urls` to
-post to, each by a new Sender; writes what became of them, which addresses were connected to, and what the allowed
-receiver saw.
+Run `python -m tests.webhooks.engine.namespace` inside the namespace. It reads a JSON object from stdin with `urls` to
+post to, each by a new Sender. It writes the outcomes, which addresses were connected to, and what the allowed receiver
+got.
 """
 
 import json
@@ -27,7 +27,7 @@ PORTS = (80, 443, 3128, 8443)
 SECRET = "whsec_" + "A" * 43 + "="
 A, CNAME, AAAA = 1, 5, 28
 
-# By name: addresses, or a list of lists of which each lookup gets the next.
+# Addresses by name. Of a list of lists, each lookup gets the next one.
 NAMES: dict[str, list[Any]] = {
     "good.test": ["8.8.8.8"],
     "good6.test": ["2001:4860:4860::8888"],
@@ -87,7 +87,7 @@ class NameServer:
             for address in map(ip_address, addresses):
                 if (address.version == 4) == (kind == A):
                     records.append(struct.pack("!HHIH", kind, 1, 0, len(address.packed)) + address.packed)
-            # Every record by the name that was asked for: resolvers take aliases apart as they please.
+            # The whole chain of aliases, each record under the alias before it.
             answers = b""
             owner = b"\xc0\x0c"
             for record in records:
@@ -101,7 +101,7 @@ class NameServer:
 
 
 class Canaries:
-    """Listen on every address; whoever connects to one that is not allowed is noted and hung up on."""
+    """Listen on every address, record each connection, and close those to addresses that are not allowed."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
         self.hits: list[tuple[str, int]] = []
@@ -168,7 +168,7 @@ def main() -> None:
 
     with ThreadPoolExecutor(16) as pool:
         outcomes = list(pool.map(post, given["urls"]))
-    # A hundred names whose server never answers, and one that is quick, by one sender.
+    # One sender with a hundred names whose server never answers, and one quick name.
     sender = Sender(width=200, ca_file=given["ca_file"])
     for number in range(100):
         sender.start(Post(uuid4(), f"https://silent{number}.test/hook", "order.confirmed", b"{}", [SECRET], 1))
@@ -180,14 +180,14 @@ def main() -> None:
             (outcome.post.url.split("/")[2], outcome.failure, outcome.milliseconds) for outcome in sender.finished(1.0)
         ]
 
-    # A name with public and private addresses, again and again by one sender.
+    # One sender, several times, with a name that has public and private addresses.
     again = []
     for _ in range(3):
         sender.start(Post(uuid4(), "https://mixed-public-first.test/hook", "order.confirmed", b"{}", [SECRET], 1))
         while not sender.is_idle:
             again += [outcome.failure for outcome in sender.finished(1.0)]
 
-    # The canaries are tried, so that a silent one means something.
+    # Try the canaries, so that their silence means something.
     before = list(canaries.hits)
     addresses = ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00:ec2::254", "64:ff9b::a9fe:a9fe")
     tries = list(product(addresses, PORTS))
