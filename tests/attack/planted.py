@@ -1,5 +1,5 @@
-"""A service with the faults that the judges look for: SQL made of a parameter, text that is not escaped, a published
-file, a crash; and the same for one client at a time. `python -m tests.attack.planted` prints both ports on loopback."""
+"""A service with the faults that the judges look for: SQL built from a parameter, unescaped text, a published file, a
+crash. The same service runs again for one client at a time. `python -m tests.attack.planted` prints both ports."""
 
 import json
 import sqlite3
@@ -59,7 +59,7 @@ class Planted(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: object) -> None:
-        """Nothing: the judges say what they find."""
+        """Log nothing: the judges report what they find."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What lies in the repository: our code, what looks like a secret, and the packages that production installs."""
+"""Checks of the repository: our code, what looks like a secret, and the packages that production installs."""
 
 import json
 import re
@@ -14,7 +14,7 @@ TABLES = ("package-lock.json", ".csv", ".po", ".mo", "words.txt")
 NOT_TRIED = "not tried: "
 OLD = "django==5.2.1\n"  # with advisories, and not the newest of its line
 
-# Secrets of nobody: what is found, and why it may stand there.
+# What looks like a secret, and why it is none.
 HARMLESS = {
     "bench": "of a benchmark's own throw-away server",
     "correct horse": "password of everybody in tests",
@@ -40,9 +40,9 @@ HARMLESS = {
 
 
 def bandit(paths: Iterable[str | Path] = OURS) -> Said:
-    """What it holds against our code, but for lines that say why they are as they are: `# noqa: S608  (our own text)`.
+    """What bandit finds in our code, except in lines that give a reason: `# noqa: S608  (our own text)`.
 
-    Its rules are ruff's `S`. Left out is B404, which warns of the import of subprocess: each call is judged by B603.
+    Its rules are ruff's `S`. B404, which warns of importing subprocess, is left out because B603 judges each call.
     """
     done = run(BIN / "bandit", "-q", "-r", *paths, "-f", "json", "-s", "B404", cwd=CHECKOUT)
     result = json.loads(done.stdout)
@@ -59,13 +59,13 @@ def bandit(paths: Iterable[str | Path] = OURS) -> Said:
 
 
 def tracked() -> list[Path]:
-    """What git keeps, but for npm's lock files, which are hashes, and tables of places and of words."""
+    """The files that git tracks, except npm's lock files, which are full of hashes, and tables of places and words."""
     names = run("git", "ls-files", "-z", cwd=CHECKOUT).stdout.split("\0")
     return [CHECKOUT / name for name in names if name and not name.endswith(TABLES)]
 
 
 def secrets(paths: Iterable[Path] | None = None) -> Said:
-    """Everything that git keeps, through all of detect-secrets' detectors."""
+    """What detect-secrets' detectors find in all tracked files, or in `paths`."""
     from detect_secrets import SecretsCollection
     from detect_secrets.settings import default_settings
 
@@ -83,9 +83,9 @@ def secrets(paths: Iterable[Path] | None = None) -> Said:
 
 
 def pins(requirements: str | None = None) -> Said:
-    """Each pin is the newest release of its line, and none was withdrawn: fixes of security come as such releases.
+    """Check that each pin is the newest release of its line and was not yanked: security fixes come as such releases.
 
-    No advisories are asked for here (`advisories` does); a package index is enough.
+    This needs only a package index, no advisories (see `advisories`).
     """
     if requirements is None:
         requirements = (CHECKOUT / "requirements.txt").read_text()
@@ -109,7 +109,7 @@ def pins(requirements: str | None = None) -> Said:
 
 
 def advisories() -> Said:
-    """pip-audit's look at PyPI's advisories. Whether it sees any is tried with a pin that has some."""
+    """What pip-audit finds in PyPI's advisories. A pin with known ones shows that it can read them."""
     command = [ATTACKERS / "pip-audit", "--no-deps", "--disable-pip", "--format=json", "-r"]
     with tempfile.TemporaryDirectory() as folder:
         known = Path(folder, "known.txt")

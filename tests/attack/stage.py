@@ -1,7 +1,7 @@
-"""People, orders and all that pages show, made in the database of a service: `python -m tests.attack.stage [few]`.
+"""Fills the database of a service with people, orders and all that pages show: `python -m tests.attack.stage [few]`.
 
-Prints as JSON what an attacker is given: an API key without limit, ids, the cookies of people who are signed in, and
-each page that the URL configuration has, with ids of what exists. Sessions are made here: doors have their own limits.
+Prints as JSON what attackers get: an API key without a rate limit, ids, the cookies of people who are signed in, and
+each page of the URL configuration, with ids of what exists. Sessions are made here, because logins are limited.
 """
 
 import json
@@ -44,7 +44,7 @@ def routes(patterns: list[Any], prefix: str = "/") -> Iterator[str]:
 
 
 def filled(route: str, ids: dict[str, str]) -> str:
-    """The route with ids of what exists: by the parameter's name, by the word before it, by the admin's model."""
+    """The route with ids of what exists, found by the parameter's name, the word before it, or the admin's model."""
     path = re.sub(r"\^?\(\?P<app_label>([^|)]*).*?\)", r"\1", route).replace("$", "")
     for parameter in re.findall(r"<(?:\w+:)?\w+>", path):
         before, name = path.partition(parameter)[0].rstrip("/"), re.sub(r"<(\w+:)?|>", "", parameter)
@@ -58,7 +58,7 @@ def filled(route: str, ids: dict[str, str]) -> str:
 
 
 def build(texts: list[str], last: int) -> dict[str, Any]:
-    """All of it; `texts` are names and skus of products, `last` ends the phone of the last order."""
+    """Make all of it. `texts` become names and SKUs of products; `last` is the end of the last order's phone number."""
     factories.make_groups()
     account = factories.AccountFactory(name="Alice's shop", rate_limit=100_000_000)
     names = {lists.kept(text)[:64].strip() for text in texts} - {""}

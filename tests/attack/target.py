@@ -1,4 +1,4 @@
-"""The service that is attacked: started whole on a data folder of its own, with people, orders and pages in it."""
+"""The attacked service: the whole service with a data folder of its own, filled with people, orders and pages."""
 
 import json
 import subprocess
@@ -22,12 +22,12 @@ from tests.harness.processes import CHECKOUT
 
 T = TypeVar("T")
 CLIENTS = 4
-PATIENT = 400  # times, a twentieth of a second apart
+PATIENT = 400  # tries, 0.05 s apart
 
 
 @dataclass(frozen=True)
 class Target:
-    """`people` are the cookies of those who are signed in, `pages` (who, path) of all that they may open."""
+    """A service to attack. `people` are the cookies of those who are signed in, `pages` (who, path) pairs to open."""
 
     url: str
     folder: Path
@@ -41,7 +41,7 @@ class Target:
     def send(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
-        """Status and body, over this thread's connection; asked again while there is too much at once (429)."""
+        """Status and body, over this thread's connection. Tries again while the answer is 429."""
         for _ in range(PATIENT):
             answer = self._send(method, path, body, headers or {})
             if answer[0] != 429:
@@ -58,23 +58,26 @@ class Target:
             connection.request(method, path, body or None, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
-        except (OSError, HTTPException) as error:  # a connection that ends without an answer is one that says so
+        except (OSError, HTTPException) as error:  # a connection that ends without an answer becomes a 599
             connection.close()
-            if was_kept and isinstance(error, ConnectionError):  # closed because nothing was asked for long
+            if was_kept and isinstance(error, ConnectionError):  # the server closed it for being idle
                 return self._send(method, path, body, headers)
             return 599, repr(error).encode()
 
     def call(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-        """As the merchant, by key."""
+        """Call the API with the merchant's key."""
         return self.send(method, path, body, {"Authorization": f"Bearer {self.key}", **headers})
 
     def open(self, who: str, path: str) -> tuple[int, bytes]:
-        """A page, as one of the people."""
+        """Open a page as one of the people."""
         return self.send("GET", path, headers={"Cookie": self.people.get(who, "")})
 
 
 def many(call: Callable[[T], str], things: Iterable[T], seconds: float) -> tuple[str, list[str]]:
-    """How many of them several clients tried at once until the time was over, in a fixed order, and what they found."""
+    """Try `things` with several clients until the time is over. Returns how many were tried, and what was found.
+
+    The order is shuffled, but always the same.
+    """
     everything = list(things)
     Random(1).shuffle(everything)
     over = time.monotonic() + seconds
@@ -86,7 +89,7 @@ def many(call: Callable[[T], str], things: Iterable[T], seconds: float) -> tuple
 
 @contextmanager
 def attacked_service(*, few: bool = False) -> Iterator[Target]:
-    """With products of all names that lists know, or with `few` rows of each kind."""
+    """Run a service with a product for each naughty string, or with `few` rows of each kind."""
     with tempfile.TemporaryDirectory(prefix="codservice-attack-") as name:
         folder = Path(name)
         service = OneBox(
@@ -105,7 +108,7 @@ def attacked_service(*, few: bool = False) -> Iterator[Target]:
 
 @contextmanager
 def planted_faults() -> Iterator[tuple[Target, Target]]:
-    """What every judge must find something in (`planted.py`); the same for one client at a time."""
+    """Run the services of `planted.py`, in which every judge must find something: for many clients, and for one."""
     with tempfile.TemporaryDirectory(prefix="codservice-attack-") as name:
         command = [sys.executable, "-m", "tests.attack.planted"]
         with subprocess.Popen(

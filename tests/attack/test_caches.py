@@ -1,4 +1,4 @@
-"""What people see behind a login stays with them: no page of the URL configuration may be kept by a cache."""
+"""Pages behind a login stay private: no cache may keep any page of the URL configuration."""
 
 import pytest
 from django.test import Client

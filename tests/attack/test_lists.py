@@ -1,4 +1,4 @@
-"""The public lists find nothing: here each document as every body, and a share of both lists in every other place."""
+"""The public lists find nothing. Here each document is tried as every body, a share of both lists in other places."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.harness.description import generated
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db
-# One in so many goes to each place, and another one to the next place.
+# Each place gets one in so many, and the next place different ones.
 STRIDE = 20
 
 
@@ -26,7 +26,7 @@ def share(everything: list[Any], number: int) -> list[Any]:
 
 @pytest.fixture
 def attack(alice: Account, api_for: Callable[..., ApiClient], webhook_to: Callable[..., Webhook]) -> lists.Attack:
-    """By Alice, whose products have the naughty strings for skus and names."""
+    """An attack by Alice, whose products have the naughty strings as SKUs and names."""
     alice.rate_limit = 1_000_000
     alice.save()
     names = {lists.kept(text)[:64].strip() for text in lists.naughty_strings()} - {""}
@@ -67,7 +67,7 @@ def test_nothing_of_the_lists_crashes_slips_through_or_is_changed(attack: lists.
 
 
 def spoilt(attack: lists.Attack, **changes: Callable[[bytes], bytes]) -> lists.Attack:
-    """The same with what is sent or what comes back changed on the way."""
+    """The same attack, with requests or answers changed on the way."""
     send = attack.send
 
     def changed(method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Our code, what looks like a secret, and that those who look for both see something."""
+"""Our code has no finding and the repository no secret, and the tools that look for them do see some."""
 
 import ast
 import re
@@ -36,7 +36,7 @@ def test_a_judge_that_tries_nothing_has_not_judged() -> None:
 
 
 def test_secrets_are_compared_in_constant_time() -> None:
-    """By `hmac.compare_digest`, which tells nothing by how long it takes; never by `==`."""
+    """Secrets are never compared with `==`, only with `hmac.compare_digest`, whose time tells nothing."""
     secret = re.compile(r"(secret|token|digest|signature|password|api_key)$")
     found = [
         f"{path.name}:{node.lineno} {ast.unparse(node)}"

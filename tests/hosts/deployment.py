@@ -1,5 +1,5 @@
-"""The service's processes on their hosts: two webs, two workers, two beats, one database with PgBouncer, one Redis, and
-outside of it a receiver and a client."""
+"""The service on several hosts: two webs, two workers, two beats, a database with PgBouncer and a Redis; and besides it
+a receiver and a client."""
 
 import os
 import subprocess
@@ -19,13 +19,13 @@ from tests.harness.processes import CHECKOUT
 from .lan import Host, Switch
 from .traffic import Shop
 
-# As production has it, except that nobody compiles, and that the receiver's address is private.
+# As in production, except that nothing is precompiled, and the receiver's address is private.
 ROLES = {"web": ("web1", "web2"), "worker": ("worker1", "worker2"), "beat": ("beat1", "beat2")}
 NETWORKS = {"worker": ("lan", "internet")}
 
 
 class Deployment:
-    """The service's processes on their hosts, and what the test looks at from outside of all hosts."""
+    """The service's processes on their hosts, and what the test inspects from outside."""
 
     def __init__(self, switch: Switch, folder: Path) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class Deployment:
             self.start_role(name)
 
     def start_role(self, name: str) -> None:
-        """The process of this host's role, as its container would start it."""
+        """Start the process of a host's role, as its container would."""
         host = self[name]
         environment = {
             **self._environment,
@@ -74,7 +74,7 @@ class Deployment:
         return self.folder / f"{name}.log"
 
     def manage(self, *arguments: str) -> str:
-        """Run a command as an operator does beside the database: without PgBouncer."""
+        """Run a command as an operator does on the database's host, without PgBouncer."""
         environment = self._environment | {"DATABASE_URL": data_folder.database_url(self.layout.data)}
         with self.database.inside():
             done = subprocess.run(
@@ -94,7 +94,7 @@ class Deployment:
             "TRUSTED_PROXIES": "1",
             "WEB_WORKERS": "1",
             "WEB_THREADS": "4",
-            # The receiver has a private address, which nobody may reach over a service with HTTPS.
+            # With HTTPS the service would refuse to send to the receiver's private address.
             "HTTPS": "false",
             "WEBHOOK_ALLOW_PRIVATE": "true",
         }
@@ -102,7 +102,7 @@ class Deployment:
     # --- What the test looks at ------------------------------------------------------------------------------------
 
     def rows(self, sql: str, *parameters: Any) -> Sequence[Any]:
-        """Past PgBouncer and all links."""
+        """Run a query directly, without PgBouncer or any link."""
         with psycopg.connect(data_folder.database_url(self.layout.data), autocommit=True) as connection:
             cursor = connection.execute(sql, parameters or None)
             return cursor.fetchall() if cursor.description else []

@@ -1,7 +1,7 @@
 """Several hosts on one machine: network namespaces on a switch, with links that can be cut and power that can fail.
 
-Each host has a namespace of its own and a link to each network that it is on. Processes and sockets that are made
-`inside` a host talk from its address alone; there is no way around its links.
+Each host has a namespace of its own and a link to each of its networks. Processes and sockets that are made `inside` a
+host can only use its addresses and links.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def _ip(*words: str) -> str:
 
 @contextlib.contextmanager
 def _in_namespace(name: str) -> Iterator[None]:
-    """Sockets, threads and processes that this thread makes meanwhile belong to the namespace."""
+    """Have sockets, threads and processes that this thread makes within the block belong to the namespace."""
     own, other = (
         os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in ("/proc/thread-self/ns/net", f"/run/netns/{name}")
     )
@@ -50,7 +50,7 @@ def _enter(descriptor: int) -> None:
 
 @dataclass
 class Host:
-    """One machine, to the eye of the network."""
+    """One machine, as the network sees it."""
 
     name: str
     number: int
@@ -75,14 +75,14 @@ class Host:
             )
 
     def cut(self) -> None:
-        """Pull the plug out of the local network, and of no other: all packets are lost without a word."""
+        """Cut the link to the local network, but to no other: all packets are silently lost."""
         _ip("-n", self.switch, "link", "set", f"lan-{self.number}", "down")
 
     def mend(self) -> None:
         _ip("-n", self.switch, "link", "set", f"lan-{self.number}", "up")
 
     def kill(self) -> None:
-        """SIGKILL to all of its processes."""
+        """Send SIGKILL to all of the host's processes."""
         while pids := _ip("netns", "pids", self.namespace).split():
             for pid in map(int, pids):
                 with contextlib.suppress(ProcessLookupError):
@@ -96,7 +96,7 @@ class Host:
 
 
 class Switch:
-    """The networks, in a namespace of their own; `hosts` by name."""
+    """The networks, in a namespace of their own, and the `hosts` by name."""
 
     def __init__(self) -> None:
         self.namespace = f"cod-{os.getpid()}"

@@ -1,6 +1,6 @@
-"""Two webs, two workers and two beats, of which one each is cut off, then killed: nothing is lost, nothing sent twice.
+"""Of two webs, two workers and two beats one each is cut off and the other killed: nothing is lost or sent twice.
 
-The checker reads HTTP answers, what the receiver has noted, and the rows that are left.
+The check reads HTTP answers, what the receiver recorded, and the rows at the end.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ SUBSCRIBED = {
     CANCELLED: ["order.cancelled"],
     STOCK: ["inventory.updated"],
 }
-# A deadline of 3 s, and what it takes to write the result: whoever holds a claim for longer has gone.
+# A deadline of 3 s, and the time to write the result: a worker that holds a claim for longer has gone.
 SETTLED_SECONDS = 4.0
 AWAY_SECONDS = 7.0  # longer than connections survive
 PATIENCE = 40.0
@@ -36,7 +36,7 @@ Claim = tuple[str, str]
 
 
 class Watch:
-    """What goes on in a deployment while its hosts come and go."""
+    """Watches a deployment while its hosts come and go."""
 
     def __init__(self, deployment: Deployment, shop: Shop, receiver: Receiver, quiet_account: str) -> None:
         self.deployment, self.shop, self.receiver, self.quiet_account = deployment, shop, receiver, quiet_account
@@ -48,7 +48,7 @@ class Watch:
         return {(id_, token) for id_, token in held}
 
     def has_lost_a_worker(self) -> None:
-        """Note what it had under way, and let the time pass that its claims last."""
+        """Record what the worker had under way, and make its claims run out."""
         held = self.claims()
         self.in_flight |= {id_ for id_, _ in held}
         self.end_claims(held)
@@ -63,14 +63,14 @@ class Watch:
         )
 
     def goes_on(self) -> None:
-        """Requests are answered, and new deliveries arrive."""
+        """Wait until requests are answered and new deliveries arrive."""
         answered = self.shop.steps
         arrived = {request.delivery for request in list(self.receiver.requests)}
         eventually(lambda: self.shop.steps > answered + 50, PATIENCE)
         eventually(lambda: len({r.delivery for r in list(self.receiver.requests)} - arrived) > 50, PATIENCE)
 
     def beat_goes_on(self) -> None:
-        """Counts that sum up to nothing are folded away, which beat alone asks for."""
+        """Wait until counts that sum up to nothing are folded away, which only beat asks for."""
         self.deployment.rows(
             "INSERT INTO orders_ordercount (account_id, status, delta)"
             " SELECT %s, 'confirmed', CASE WHEN n %% 2 = 0 THEN 1 ELSE -1 END FROM generate_series(1, 200) n",
@@ -84,13 +84,13 @@ class Watch:
 
 
 async def as_receivers_do(connection: Connection) -> None:
-    """Answer after a while: something is always under way."""
+    """Answer after a while, so that something is always under way."""
     await asyncio.sleep(random.choice([0.01, 0.05, 0.3]))
     await answer()(connection)
 
 
 def set_up(deployment: Deployment, folder: Path) -> tuple[Shop, str]:
-    """A merchant with products, whose shop sends requests; and the id of another account, where nothing happens."""
+    """Make a merchant with products, whose shop is returned with the id of another account, where nothing happens."""
     deployment.manage("manage.py", "create_account", "Alice", "--email", "a@example.dz", "--rate-limit", "1000000")
     deployment.manage("manage.py", "create_account", "Quiet", "--email", "quiet@example.dz")
     key = deployment.manage("manage.py", "create_api_key", "--account", "a@example.dz")
@@ -129,7 +129,7 @@ def test_hosts_are_cut_off_and_killed_and_nothing_is_lost_or_sent_twice(deployme
         deployment[name].mend()
     eventually(lambda: deployment.is_ready("web1", shop), PATIENCE)
 
-    for name in second:  # the first ones, which were cut off, are on their own now
+    for name in second:  # now the first ones, which were cut off before, are on their own
         deployment[name].kill()
     watch.has_lost_a_worker()
     watch.goes_on()
@@ -147,7 +147,7 @@ def test_hosts_are_cut_off_and_killed_and_nothing_is_lost_or_sent_twice(deployme
     shop.stop()
     for client in clients:
         client.result(60)
-    watch.end_claims(watch.claims())  # those that were committed and never heard of
+    watch.end_claims(watch.claims())  # claims that were committed by a worker that never heard of it
     eventually(watch.is_drained, PATIENCE)
     receiver.__exit__()
     check(deployment, shop, receiver, watch.in_flight)
@@ -155,7 +155,7 @@ def test_hosts_are_cut_off_and_killed_and_nothing_is_lost_or_sent_twice(deployme
 
 def check(deployment: Deployment, shop: Shop, receiver: Receiver, in_flight: set[str]) -> None:
     assert shop.surprises == []
-    # Every answered import is there as it was answered, and no other: a retry finds the first one's order.
+    # Every answered import is stored as it was answered, and no other: a retry finds the order of the first try.
     orders = {
         str(id_): (status, float(total))
         for id_, status, total in deployment.rows("SELECT id, status, total_amount FROM orders_order")
@@ -191,7 +191,7 @@ def check(deployment: Deployment, shop: Shop, receiver: Receiver, in_flight: set
     expected = [(id_, path) for id_, (kind, _) in events.items() for path, kinds in SUBSCRIBED.items() if kind in kinds]
     assert Counter((event, path) for event, path, _ in deliveries.values()) == Counter(expected)
     assert {status for *_, status in deliveries.values()} == {"delivered"}
-    # Each arrived, as it was written; twice only what was under way when its worker was lost.
+    # Each arrived as it was written, and twice only if it was under way when its worker was lost.
     seen = Counter(request.delivery for request in receiver.requests)
     assert set(seen) == set(deliveries)
     for request in receiver.requests:

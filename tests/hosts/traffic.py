@@ -1,4 +1,4 @@
-"""A shop's systems behind a balancer: requests are sent until they are answered, to one web host or the other."""
+"""A shop's systems that send through a load balancer: requests go to either web host until they are answered."""
 
 import http.client
 import json
@@ -11,14 +11,14 @@ from typing import Any
 
 from tests.factories import order_body
 
-SECONDS = 5.0  # for an answer
-PATIENCE = 40.0  # until somebody answers
-AVOIDED = 2.0  # seconds, as balancers do with a host that has failed
-RETRIED = (0, 409, 503)  # no answer; its first sending is still at work; come back later
+SECONDS = 5.0  # for one answer
+PATIENCE = 40.0  # seconds until any host answers
+AVOIDED = 2.0  # seconds that balancers avoid a host that has failed
+RETRIED = (0, 409, 503)  # no answer, the first try is still being processed, come back later
 
 
 class Shop:
-    """What it has sent, and what it has been told."""
+    """A shop's systems, and a record of what they sent and were answered."""
 
     def __init__(self, webs: Sequence[str], key: str) -> None:
         self._webs, self._key = list(webs), key
@@ -42,7 +42,7 @@ class Shop:
 
     def request(self, web: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         connection = http.client.HTTPConnection(web, 8000, timeout=SECONDS)
-        # As the proxy in front of a web host would send it.
+        # As the proxy in front of a web host sends them.
         sent = {"Host": "shop.example", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
         sent |= {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json", **headers}
         try:
@@ -55,7 +55,7 @@ class Shop:
             connection.close()
 
     def until_answered(self, *args: Any, **headers: str) -> tuple[int, Any]:
-        """The answer, and by the way how often there was none."""
+        """The first answer that is not RETRIED. Counts the stock changes of requests without one."""
         deadline = time.monotonic() + PATIENCE
         while True:
             web = self._choose()
