@@ -1,10 +1,10 @@
 """Tries compose.yaml under a container engine, from the build to a restored backup: `make test-containers`.
 
-    python -m tests.containers [--cached]   (with what earlier builds left)
+    python -m tests.containers [--cached]   (uses the cache of earlier builds)
 
-Every command of docs/operators.md, "One machine, in containers", is run as it stands there. Prints a row for each thing
-tried and in the end the table; exits with 1 when a row is not as promised. CONTAINERS_DIR: where the engine and base
-images are kept between runs, if they have to be made.
+Runs every command of docs/operators.md, "One machine, in containers", word for word. Prints a row for each thing tried,
+and at the end the table. Exits with 1 if a row is not as promised. CONTAINERS_DIR is where the engine and base images
+are kept between runs, if they have to be made.
 """
 
 import json
@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 DOMAIN = "cod.localhost"
 RATE = 20.0
 IMAGE_BYTES, BUILD_SECONDS, READY_SECONDS, IDLE_BYTES = 250e6, 100.0, 2.0, 500e6
-# What a checkout holds that no image may.
+# Files of a checkout that no image may contain.
 PLANTED = ("codservice.dump", "secrets-copy.pem", ".env", "docs/notes.dump", "docs/operations/kubernetes/secret.yaml")
 MIGRATION = """from django.db import migrations
 
@@ -47,7 +47,7 @@ from orders import lifecycle
 lifecycle.confirm("{id}", actor=Actor.of_staff(User.objects.get(username="operator")))
 """
 
-# When web answers, and what processor time its container has taken until then.
+# Prints when web answers, and the processor time that its container has taken until then.
 READY = """
 import os
 import time
@@ -71,13 +71,13 @@ class Wrong(Exception):
 
 @dataclass
 class Table:
-    """What was tried, how long it took, and what came of it."""
+    """What was tried, how long it took, and the results."""
 
     rows: list[tuple[str, float, str, bool]] = field(default_factory=list)
 
     @contextmanager
     def row(self, tried: str) -> Iterator[list[str]]:
-        """What the block adds to the list stands in the row. What it raises is a row too, and the run goes on."""
+        """Add a row with what the block appends to the list. An exception becomes part of it, and the run goes on."""
         said: list[str] = []
         began, is_well = time.monotonic(), True
         try:
@@ -124,7 +124,7 @@ class Project:
         self.key = ""
 
     def sh(self, line: str) -> str:
-        """A line as it stands in the manual."""
+        """Run a line of the manual as it is."""
         return self.engine.run("sh", "-euc", line, folder=self.folder)
 
     def compose(self, *arguments: str) -> str:
@@ -141,7 +141,7 @@ class Project:
         return self.compose(*arguments).strip()
 
     def curl(self, path: str, *arguments: str) -> tuple[int, str]:
-        """Status and body over HTTPS through the proxy, whose authority is known."""
+        """Status and body over HTTPS through the proxy, whose authority is trusted."""
         command = ["curl", "-s", "--max-time", "20", "--cacert", str(self.authority), "-w", "\n%{http_code}"]
         command += ["--resolve", f"{DOMAIN}:443:127.0.0.1", *arguments, f"https://{DOMAIN}{path}"]
         body, _, status = self.engine.run(*command, may_fail=True).rpartition("\n")
@@ -170,7 +170,7 @@ class Project:
 
 @contextmanager
 def load(project: Project, seconds: float) -> Iterator[dict[str, Any]]:
-    """Requests through the proxy while the block runs, at least for so long; then what came of them is in the dict."""
+    """Send requests through the proxy while the block runs, for at least `seconds`. The dict then has their results."""
     said: dict[str, Any] = {}
     command = [
         sys.executable,
@@ -190,7 +190,7 @@ def load(project: Project, seconds: float) -> Iterator[dict[str, Any]]:
 
 
 def judge(project: Project, said: dict[str, Any], row: list[str], most: int | None) -> None:
-    """Failures, what was answered and is not there, and deliveries that did not come or came twice."""
+    """Report failed requests, lost orders and missing or repeated deliveries. Raises Wrong for broken promises."""
     row.append(f"{said['requests']} requests, {said['failed']} failed {said['statuses']}")
     row.append(f"longest {said['longest_ms']} ms")
     canceled = project.psql("SELECT id FROM orders_order WHERE status = 'canceled'").split()
@@ -215,7 +215,7 @@ def judge(project: Project, said: dict[str, Any], row: list[str], most: int | No
 
 
 def make_receiver(project: Project) -> None:
-    """Its certificate, and the authority for WEBHOOK_CA_FILE, authorities/receiver.pem."""
+    """Make the receiver's certificate, and authorities/receiver.pem for WEBHOOK_CA_FILE."""
     folder, authorities = project.folder / "receiver", project.folder / "authorities"
     folder.mkdir()
     authorities.mkdir(exist_ok=True)
@@ -229,7 +229,7 @@ def bytes_of(text: str) -> float:
 
 
 def waiting() -> str:
-    """How busy the machine is by others too: seconds on a clock count on one that is not."""
+    """How busy the machine is with others' work: measured seconds only count on an idle one."""
     return f"{os.getloadavg()[0] / (os.cpu_count() or 1):.0f} processes for each processor"
 
 
@@ -295,7 +295,7 @@ def first_steps(project: Project, table: Table) -> None:
     with table.row("ready after its container starts") as row:
         project.sh("docker compose up --detach --scale web=3")
         newest = max(project.containers("web"), key=lambda each: project.inspect(each)["State"]["StartedAt"])
-        project.compose("stop", "--timeout", "20", "worker")  # nothing else begins meanwhile
+        project.compose("stop", "--timeout", "20", "worker")  # so that nothing else begins meanwhile
         project.engine.run("docker", "stop", newest)
         project.engine.run("docker", "start", newest)
         ready, worked = map(float, project.engine.run("docker", "exec", newest, "python", "-c", READY).split())
@@ -406,7 +406,7 @@ def backups(project: Project, table: Table, checkout: Path) -> None:
     with table.row("docker compose run --rm backup") as row:
         before = counts(project)
         file = project.folder.parent / "codservice-backups/codservice.dump"
-        file.unlink(missing_ok=True)  # an earlier run's
+        file.unlink(missing_ok=True)  # of an earlier run
         project.sh("docker compose run --rm backup codservice.dump")
         row.append(f"{file.stat().st_size} bytes, mode {file.stat().st_mode & 0o777:o}, outside of the checkout")
         expect(file.stat().st_mode & 0o077 == 0, "others may read it")
@@ -421,7 +421,7 @@ def backups(project: Project, table: Table, checkout: Path) -> None:
         project.sh("docker compose down")
         project.sh("docker compose up --detach --wait")
         expect(counts(project) == before, f"{before} before, {counts(project)} after")
-        project.wait_for("/healthz")  # by the same authority
+        project.wait_for("/healthz")  # with the same authority
         row.append("the same data, the same certificates")
     with table.row("restore on a new machine") as row:
         project.sh("docker compose down")
@@ -442,7 +442,7 @@ def backups(project: Project, table: Table, checkout: Path) -> None:
 
 
 def in_manual(checkout: Path, title: str) -> list[str]:
-    """The lines that stand below a bold title of the manual's part about containers."""
+    """The commands below a bold title in the manual's part about containers."""
     text = (checkout / "docs/operators.md").read_text()
     block = re.search(rf"\*\*{title}\*\*.*?```bash\n(.*?)```", text, re.S)
     expect(block, f"docs/operators.md has nothing under {title}")
@@ -451,7 +451,7 @@ def in_manual(checkout: Path, title: str) -> list[str]:
 
 def main() -> int:
     checkout = CHECKOUT
-    signal.signal(signal.SIGTERM, lambda *args: sys.exit(1))  # what was started is ended
+    signal.signal(signal.SIGTERM, lambda *args: sys.exit(1))  # so that what was started is stopped
     folder = Path(os.environ.get("CONTAINERS_DIR") or "/var/tmp/codservice-containers")
     folder.mkdir(parents=True, exist_ok=True)
     table = Table()

@@ -1,4 +1,4 @@
-"""Container engines: the Docker of this machine, or one that is made for the run and leaves nothing running."""
+"""Container engines: this machine's Docker, or one that is made for the run and leaves nothing running."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BASES = {  # what compose.yaml and the Dockerfiles name, by the root folder that stands in for it
+BASES = {  # the base images of compose.yaml and the Dockerfiles, by the root folder that stands in for them
     "python": "python:3.11-slim-bookworm",
     "debian": "debian:trixie-slim",
     "postgres": "postgres:18",
@@ -22,11 +22,11 @@ BASES = {  # what compose.yaml and the Dockerfiles name, by the root folder that
 
 
 class Failed(Exception):
-    """A command ended with another status than 0; the message has its last lines."""
+    """A command ended with a status other than 0. The message has its last lines."""
 
 
 class Engine:
-    """The Docker of this machine."""
+    """This machine's Docker."""
 
     def __init__(self, folder: Path) -> None:
         self.work = folder / "work"
@@ -36,18 +36,18 @@ class Engine:
         return list(arguments)
 
     def beside(self, arguments: Sequence[str]) -> list[str]:
-        """A program of this machine where the containers' ports are."""
+        """The command for running a program of this machine where the containers' ports are."""
         return list(arguments)
 
     def run(self, *arguments: str, folder: Path | None = None, may_fail: bool = False) -> str:
-        """Both outputs of a command beside the engine, in `folder`."""
+        """Run a command with the engine in `folder`, and return both its outputs. Raises Failed."""
         status, said = self.status(*arguments, folder=folder)
         if status and not may_fail:
             raise Failed(f"{' '.join(arguments)[:200]}: exit status {status}\n{said[-3000:]}")
         return said
 
     def status(self, *arguments: str, folder: Path | None = None) -> tuple[int, str]:
-        """Exit status and both outputs."""
+        """Run a command with the engine, and return its exit status and both outputs."""
         folder = folder or self.work
         done = subprocess.run(
             self.command(arguments, folder), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -56,12 +56,12 @@ class Engine:
 
     @contextmanager
     def way_out(self) -> Iterator[None]:
-        """While the block runs, builds reach package registries."""
+        """Let builds reach package registries while the block runs."""
         yield
 
 
 class OwnEngine(Engine):
-    """One of Debian's packages, in mounts and a network of its own; root."""
+    """An engine from Debian's packages, with mounts and a network of its own. Needs root."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -98,7 +98,7 @@ class OwnEngine(Engine):
         self.wait()
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Wait until the engine answers."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, ValueError):  # no keeper yet
@@ -108,7 +108,7 @@ class OwnEngine(Engine):
         raise Failed(f"dockerd does not answer: see {self._folder}/dockerd.log")
 
     def stop(self) -> None:
-        """End it and whatever of it is left, such as shims; their mounts and network go with them."""
+        """End the engine and all that is left of it, such as shims. Their mounts and network go with them."""
         assert self._process is not None
         ours = os.readlink(f"/proc/{self.keeper}/ns/mnt")
         self._process.send_signal(signal.SIGTERM)
@@ -124,7 +124,7 @@ class OwnEngine(Engine):
             time.sleep(0.5)
 
     def make_images(self) -> None:
-        """Stand-ins of the base images, under the names that the files use."""
+        """Make stand-ins for the base images, under the official names."""
         machine = b"".join(path.read_bytes() for path in sorted(Path("/usr/local/share/ca-certificates").glob("*.crt")))
         for name, tag in BASES.items():
             if self.status("docker", "image", "inspect", tag)[0] == 0:
@@ -164,7 +164,7 @@ def _namespace(pid: str) -> str:
 
 @contextmanager
 def running_engine(folder: Path, tell) -> Iterator[Engine]:  # type: ignore[no-untyped-def]
-    """Docker, if one answers; else one of our own, which ends with the block."""
+    """This machine's Docker if it answers, otherwise an engine of our own, which ends with the block."""
     if shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         yield Engine(folder)
         return

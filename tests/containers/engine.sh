@@ -1,6 +1,6 @@
 #!/bin/sh
-# A folder with Docker's engine, CLI, buildx and compose, and root folders of the base images, from Debian's mirror: for a
-# Debian machine without Docker or without a registry. Root; mmdebstrap. What is there already is kept.
+# Fills a folder with Docker's engine, CLI, buildx and compose, and root folders of the base images, from Debian's mirror:
+# for a Debian machine without Docker or a registry. Needs root and mmdebstrap. What is there already is kept.
 #   engine.sh FOLDER
 set -eu
 folder=${1:?folder to fill}

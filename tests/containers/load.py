@@ -1,7 +1,7 @@
 """A shop's systems over HTTPS through the proxy: `python -m tests.containers.load RATE SECONDS AUTHORITY KEY`.
 
-About RATE requests a second for SECONDS: an import, then the order's cancel or a list. Each is tried once. Prints one
-line of JSON: the answers by status, the orders that were answered, the first failures, and how long it took.
+Sends about RATE requests a second for SECONDS: imports, the orders' cancellations and lists. Each is tried once. Prints
+one line of JSON: the answers by status, the orders that were answered, the first failures, and times.
 """
 
 import http.client
@@ -31,7 +31,7 @@ BODY = {
 
 
 class Connection(http.client.HTTPSConnection):
-    """By the name that the certificate is for, to this machine."""
+    """A connection to this machine, by the name in the certificate."""
 
     def connect(self) -> None:
         plain = socket.create_connection(("127.0.0.1", 443), PATIENCE)
@@ -50,7 +50,7 @@ class Shop:
         self.cancelled: list[str] = []
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """The answer's body; None when there was none, or another than 2xx."""
+        """The answer's body, or None without an answer or if it was not 2xx."""
         began, status, answer = time.monotonic(), "", None
         connection = Connection(NAME, context=self._context, timeout=PATIENCE)
         try:
@@ -87,7 +87,7 @@ class Shop:
 def main(rate: float, seconds: float, authority: str, key: str) -> None:
     shop = Shop(authority, key)
     began = time.monotonic()
-    steps = int(rate * seconds / 4)  # of four requests: two of an order and two looks
+    steps = int(rate * seconds / 4)  # each has four requests: two for an order and two lists
     with ThreadPoolExecutor(128) as pool:
         for step in range(steps):
             time.sleep(max(0.0, began + 4 * step / rate - time.monotonic()))

@@ -1,4 +1,4 @@
-"""A shop's receiver, in a container of its own: prints the id of each delivery on a line."""
+"""A shop's receiver, in a container of its own, which prints the id of each delivery on a line."""
 
 import http.server
 import os
@@ -11,7 +11,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        os.write(1, (self.headers["X-Service-Delivery"] + "\n").encode())  # whole, whatever other threads write
+        os.write(1, (self.headers["X-Service-Delivery"] + "\n").encode())  # one write, so that threads do not mix
         self.send_response(204)
         self.end_headers()
 
@@ -20,7 +20,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 1000  # with the usual 5 it loses connections of a worker that sends what has waited for it
+    request_queue_size = 1000  # the usual 5 would lose connections when a worker sends all that has waited
 
 
 folder = Path(__file__).parent

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs dockerd of ENGINE with mounts and a network of its own (loopback and its bridges; no way out), and again when it
-# dies, as an init would. Its socket is WORK/docker.sock, its pid WORK/dockerd.pid; ours is WORK/keeper.pid.
+# Runs ENGINE's dockerd with mounts and a network of its own (loopback and its bridges; no way out), and restarts it when
+# it dies, as an init would. Its socket is WORK/docker.sock, its pid is in WORK/dockerd.pid, ours in WORK/keeper.pid.
 #   run-engine.sh ENGINE WORK STATE
 set -eu
 ENGINE=$(realpath "$1") WORK=$(realpath "$2") STATE=$(realpath "$3")

@@ -1,4 +1,4 @@
-"""PostgreSQL, PgBouncer and Redis that other hosts and other users reach by TCP, as processes to spawn."""
+"""PostgreSQL, PgBouncer and Redis as processes to spawn, which other hosts and users reach by TCP."""
 
 import shutil
 import subprocess
@@ -31,7 +31,7 @@ def database(layout: Layout) -> Process:
 
 
 def prepare_role(layout: Layout) -> None:
-    """As operators do, once."""
+    """Prepare the role for PgBouncer, as operators do once."""
     with psycopg.connect(data_folder.database_url(layout.data), autocommit=True) as connection:
         connection.execute((OPERATIONS / "pgbouncer/role.sql").read_text())
 
@@ -43,7 +43,7 @@ def redis(layout: Layout, address: str, port: int = 6379) -> Process:
 
 
 def pgbouncer(layout: Layout, address: str, port: int = 6432) -> Process:
-    """With the configuration that operators get; only where PostgreSQL is and who may log in is the tests'."""
+    """PgBouncer with the operators' configuration, except for PostgreSQL's address, its own, and who may log in."""
     assert PROGRAM, "install the package pgbouncer"
     socket = unquote(urlsplit(data_folder.database_url(layout.data)).netloc.partition("@")[2]).rpartition(":")[0]
     users = layout.runtime / "users.txt"

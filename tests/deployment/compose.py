@@ -1,4 +1,4 @@
-"""The containers of compose.yaml."""
+"""The content of compose.yaml."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Carries out a Dockerfile without a container engine: each stage is a folder, and paths of the image lead into it."""
+"""Carries out a Dockerfile without a container engine: each stage is a folder, into which the image's paths lead."""
 
 import fnmatch
 import json
@@ -10,27 +10,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-IMAGE_FOLDERS = ("/app", "/venv")  # what the Dockerfile makes; all else is the base image's
+IMAGE_FOLDERS = ("/app", "/venv")  # made by the Dockerfile; all else belongs to the base image
 
 
 @dataclass
 class Stage:
-    """One stage while it is built; at the end, what the image says of itself."""
+    """One stage while it is built, and at the end the settings of the image."""
 
     root: Path
     environment: dict[str, str]
     folder: str = "/"
     user: str = ""
     command: list[str] = field(default_factory=list)
-    is_of_the_system: bool = False  # changes what is this machine's here: nothing of it is carried out
+    is_of_the_system: bool = False  # would change this machine's system, so nothing of it is carried out
 
     def inside(self, text: str) -> str:
-        """The same text with paths of the image as paths of this machine."""
+        """The text with paths of the image replaced by paths of this machine."""
         return re.sub(rf"(?<![\w.])({'|'.join(IMAGE_FOLDERS)})\b", rf"{self.root}\1", text)
 
 
 def build(dockerfile: Path, folder: Path, python: str) -> Stage:
-    """Build the last stage below `folder`; `python` is the base image's."""
+    """Build all stages below `folder` and return the last one. `python` stands in for the base image's."""
     stages: dict[str, Stage] = {}
     stage = Stage(folder, {})
     for word, rest in _instructions(dockerfile):
@@ -71,7 +71,7 @@ def build(dockerfile: Path, folder: Path, python: str) -> Stage:
 
 
 def run(stage: Stage, command: Sequence[str]) -> None:
-    # pip's cache is this machine's own: the same packages are not loaded once more for each run.
+    # With this machine's HOME, for pip's cache: packages are not downloaded again for each run.
     environment = {"HOME": os.environ["HOME"]} | stage.environment
     done = subprocess.run(
         command, cwd=stage.inside(stage.folder), env=environment, capture_output=True, text=True, check=False
@@ -86,7 +86,7 @@ def _instructions(dockerfile: Path) -> list[tuple[str, str]]:
 
 
 def in_context(context: Path) -> list[str]:
-    """Of the tracked and new files, as a fresh clone has them, what .dockerignore lets through."""
+    """The tracked and new files that .dockerignore lets through."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=context,
@@ -98,7 +98,7 @@ def in_context(context: Path) -> list[str]:
 
 
 def lets_through(context: Path, name: str) -> bool:
-    """Whether .dockerignore lets a file into the image: its last pattern that fits has the say."""
+    """Whether .dockerignore lets a file into the image. The last matching pattern decides."""
     is_in = True
     for line in (context / ".dockerignore").read_text().splitlines():
         if line and line[0] != "#" and _matches(name, line.removeprefix("!")):
@@ -114,7 +114,7 @@ def _copy_context(context: Path, sources: Sequence[str], target: Path) -> None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern of .dockerignore names this file, or a folder that it is in."""
+    """Whether a pattern of .dockerignore matches this file or a folder that it is in."""
     paths = [name, *(str(parent) for parent in Path(name).parents if parent.name)]
     if pattern.startswith("**/"):
         return any(fnmatch.fnmatch(Path(path).name, pattern[3:]) for path in paths)

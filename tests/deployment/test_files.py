@@ -1,4 +1,4 @@
-"""compose.yaml, the Kubernetes example and the Dockerfiles are valid by their schemas, and fit the service."""
+"""compose.yaml, the Kubernetes example and the Dockerfiles follow their schemas, and fit the service."""
 
 import configparser
 import json
@@ -37,7 +37,7 @@ SETTINGS = {name for row in re.findall(r"^\| (`[A-Z_`, ]+`) \|", OPERATORS, re.M
 
 
 def checked(program: str, *arguments: object) -> str:
-    """What a program of this environment says; it has to be content."""
+    """The output of a program of this environment, which must succeed."""
     command = [str(Path(sys.executable).with_name(program)), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -92,7 +92,7 @@ def test_one_service_builds_the_image_that_all_take() -> None:
 
 
 def test_every_part_that_stays_says_whether_it_is_well() -> None:
-    """A check that is switched off makes `up --wait` fail, and one that asks a name may ask where nobody listens."""
+    """A disabled check makes `up --wait` fail, and one that asks a name may ask an address where nobody listens."""
     assert "HEALTHCHECK" not in (CHECKOUT / "Dockerfile").read_text()
     for name, each in COMPOSE["services"].items():
         if name == "migrate" or "profiles" in each:
@@ -112,14 +112,14 @@ def test_no_container_may_more_than_it_needs_or_fills_the_disk() -> None:
         assert each["read_only"] is True, name
         assert each["logging"]["options"] == {"max-size": "10m", "max-file": "5"}, name
         added |= {name: each["cap_add"]} if "cap_add" in each else {}
-    writes = ["DAC_OVERRIDE"]  # into a folder of whoever made it
+    writes = ["DAC_OVERRIDE"]  # to write to a folder that belongs to the operator
     assert added == {"proxy": ["NET_BIND_SERVICE"], "backup": writes, "restore": writes}
 
 
 def test_any_setting_may_stand_in_the_one_file() -> None:
     ours = [each for each in COMPOSE["services"].values() if each["image"] == "codservice"]
     assert all(each["env_file"] == [".env"] for each in ours)
-    # What is named in compose.yaml does not come from there: it is compose.yaml's own.
+    # Settings that compose.yaml names itself do not come from .env.
     assert not {"API_RATE_LIMIT", "METRICS_TOKEN", "SENTRY_DSN", "EMAIL_URL"} & set(ours[0]["environment"])
     assert COMPOSE["services"]["web"]["deploy"] == {"replicas": "${WEB_REPLICAS:-2}"}
     assert COMPOSE["services"]["worker"]["deploy"] == {"replicas": "${WORKER_REPLICAS:-1}"}
@@ -275,14 +275,14 @@ def test_webs_that_do_not_answer_go_and_the_next_try_begins_as_this_one(
     ids=["compose", "kubernetes"],
 )
 def test_no_old_worker_is_left_when_the_first_new_web_answers(below: str, workers: str, webs: str) -> None:
-    """What a new web hands over an old worker does not know."""
+    """An old worker does not know the tasks of a new web."""
     (lines,) = re.findall(rf"{below}.*?```bash\n(.*?)```", OPERATORS, re.S)
 
     assert 0 < lines.find(workers) < lines.find(webs)
 
 
 def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_take() -> None:
-    """By itself it would tell PostgreSQL's sessions too, each of which ends at once."""
+    """By default systemd would signal PostgreSQL's sessions too, which end at once."""
     (text,) = re.findall(r"```ini\n(\[Unit\].*?)```", OPERATORS, re.S)
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
@@ -341,7 +341,7 @@ def test_what_compose_and_kubernetes_set_is_a_setting() -> None:
 
 @pytest.fixture(scope="module")
 def overlay(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What kubectl makes of the base under the manual's overlay."""
+    """The base as kubectl renders it with the manual's overlay."""
     if not (kubectl := shutil.which("kubectl")):
         pytest.skip("kubectl is not here; it renders the base")
     folder = tmp_path_factory.mktemp("overlay")

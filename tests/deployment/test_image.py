@@ -1,6 +1,6 @@
-"""The image, built by its Dockerfile's steps in a clean folder, and its roles run as another user.
+"""The image is built by its Dockerfile's steps in a clean folder, and its roles run as another user.
 
-No container engine is needed: `dockerfile.py` carries the steps out.
+This needs no container engine: `dockerfile.py` carries the steps out.
 """
 
 import contextlib
@@ -46,19 +46,19 @@ class Container:
             )
 
     def end(self) -> int:
-        """As `docker stop` does."""
+        """Stop the process as `docker stop` does."""
         self.popen.send_signal(signal.SIGTERM)
         return self.popen.wait(PATIENCE)
 
 
 def as_user(user: str) -> dict[str, object]:
-    """That of the image; who is not root can only be themselves."""
+    """Options of Popen for the image's user. Without root, processes can only run as ourselves."""
     uid, _, gid = user.partition(":")
     return {"user": int(uid), "group": int(gid), "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def base_python() -> str:
-    """One that the image's user can run: root's own may lie where nobody else can look."""
+    """A Python that the image's user can run: root's own may be in a folder that is closed to others."""
     of_system = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     candidates = [os.path.realpath(sys.executable), *filter(None, [of_system])]
     for python in candidates:
@@ -71,7 +71,7 @@ def base_python() -> str:
 
 @pytest.fixture(scope="module")
 def open_folder() -> Iterator[Path]:
-    """One that the image's user can pass through. pytest's own are closed again whenever another run of it begins."""
+    """A folder that the image's user can pass through. pytest closes its own again whenever another run begins."""
     with tempfile.TemporaryDirectory(prefix="codservice-tests-") as name:
         Path(name).chmod(0o711)
         yield Path(name)
@@ -110,7 +110,7 @@ def environment(open_folder: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
             "ALLOWED_HOSTS": "shop.example",
             "TRUSTED_PROXIES": "1",
             "PORT": str(free_port()),
-            # The receiver has a private address, which nobody may reach over a service with HTTPS.
+            # With HTTPS the service would refuse to send to private addresses.
             "HTTPS": "false",
             "WEBHOOK_ALLOW_PRIVATE": "true",
         }
@@ -159,7 +159,7 @@ def test_the_image_serves_as_another_user_and_stops_when_told(image, environment
 
 
 def get(environment: Mapping[str, str], path: str) -> tuple[int, str]:
-    """Status and body, as the proxy in front gets them; (0, "") when there is no answer."""
+    """Status and body, as the proxy in front gets them, or (0, "") without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", int(environment["PORT"]), timeout=5)
     headers = {"Host": "shop.example", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
     try:

@@ -20,7 +20,7 @@ from tests.harness.processes import CHECKOUT
 
 from . import backing
 
-# Two events, delivered at once; one of the deliveries fails, another attempt succeeds, and it is sent once more.
+# Two events. The first attempts of their deliveries fail, the second ones succeed, and one is sent once more.
 DELIVER = """
 from uuid import uuid4
 from django.db import transaction
@@ -78,7 +78,7 @@ def manage(url: str, *arguments: str) -> None:
 
 
 def indexes(connection: psycopg.Connection[Any], table: str) -> list[str]:
-    """What each of the table's indexes holds, without its name."""
+    """The definitions of the table's indexes, without their names."""
     found = connection.execute("SELECT indexdef FROM pg_indexes WHERE tablename = %s", [table]).fetchall()
     return sorted(re.sub(r"INDEX \S+ ON \S+ ", "INDEX ", definition) for (definition,) in found)
 
@@ -87,13 +87,13 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
     manage(url, "migrate", "-v0")
     with psycopg.connect(url) as connection:
         whole = {table: indexes(connection, f"webhooks_{table}") for table in ("delivery", "attempt")}
-    by_id = "CREATE UNIQUE INDEX USING btree (id)"  # of attempts: a key of parts has what they are divided by
+    by_id = "CREATE UNIQUE INDEX USING btree (id)"  # of attempts: a partitioned table's key has its dividing column
     whole["attempt"] = sorted({*whole["attempt"], "CREATE UNIQUE INDEX USING btree (delivery_id, id)"} - {by_id})
     manage(url, "shell", "-v0", "-c", DELIVER)
     begins = datetime.now(UTC) + timedelta(seconds=6)
     variables = [f"--set=from={begins.isoformat()}", f"--set=until={(begins + timedelta(days=28)).isoformat()}"]
     divide = [PROGRAMS / "psql", url, "-X", "--quiet", *variables, f"--file={backing.OPERATIONS / 'partition.sql'}"]
-    with psycopg.connect(url) as connection:  # somebody's report: it fails half-way
+    with psycopg.connect(url) as connection:  # as a long report would: the script fails half-way
         connection.execute("LOCK webhooks_attempt IN ACCESS SHARE MODE")
         done = subprocess.run(divide, capture_output=True, text=True, check=False)
         assert "canceling statement due to lock timeout" in done.stderr

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes a new volume's database and runs its scripts once, then the server; as postgres, whoever starts it.
+# Makes the database of a new volume, runs its scripts once, and then the server. Always runs as postgres.
 set -euo pipefail
 [ "${1:-}" = postgres ] || exec "$@"
 if [ "$(id -u)" = 0 ]; then
