@@ -1,9 +1,10 @@
-"""All that the tables of README.md have, one part after the other; ends with one JSON object of all figures.
+"""Measures all that the tables of README.md have, one part after the other. Ends with one JSON object of all figures.
 
     make bench
     make bench PARTS="orders calls"
 
-It takes hours and 45 GB of disk, and a machine that does nothing else. A part that fails is said, and the others go on.
+It takes hours and 45 GB of disk, on a machine that does nothing else. If a part fails, this is reported at the end, and
+the others go on.
 """
 
 import json
@@ -13,7 +14,7 @@ import time
 
 from benchmarks import command_line
 
-# In the order of the table in README.md: what is quick, and what fills large databases.
+# In the order of the table in README.md: first what is quick, then what fills large databases.
 PARTS = (
     "orders", "calls", "deliveries", "shares", "seeing", "commands", "mix", "starts", "order_peers", "retention",
     "growth", "desk", "figures", "lists", "feed",
@@ -41,7 +42,7 @@ def main() -> int:
 
 
 def measured(part: str) -> dict[str, object]:
-    """The figures of a part, whose lines are shown as they come; none when it has failed."""
+    """Run a part, showing its output, and return its figures: none if it failed."""
     command = [sys.executable, "-W", "ignore", "-u", "-m", f"benchmarks.{part}"]
     last = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

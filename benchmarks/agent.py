@@ -1,4 +1,4 @@
-"""An agent at work in a real browser: Debian's Chromium, driven by playwright."""
+"""An agent at work in a real browser: Debian's Chromium, driven by Playwright."""
 
 import shutil
 
@@ -7,12 +7,12 @@ from playwright.sync_api import expect, sync_playwright
 from benchmarks.desk import OPEN_ALWAYS
 from benchmarks.service import Service
 
-# Chromium looks for its maker's hosts unless it is told not to.
+# Keeps Chromium from contacting Google's hosts.
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 
 def confirm_in_browser(running: Service, count: int) -> int:
-    """Sign in as a new agent, ask for the next order, confirm it, and so on; how many were confirmed."""
+    """Sign in as a new agent, and confirm `count` orders one after the other. Returns how many were confirmed."""
     running.python("manage.py", "create_agent", "samira", "--password", "correct-horse-battery")
     running.shell(OPEN_ALWAYS)
     with sync_playwright() as playwright:
@@ -26,7 +26,7 @@ def confirm_in_browser(running: Service, count: int) -> int:
         page.get_by_role("button", name="Next order").click()
         confirmed = 0
         for _ in range(count):
-            # The message of the order before is still on the page: the new screen has another note's id.
+            # The new screen is recognised by its note's id: the previous order's message would already be there.
             note_id = page.locator("[name=note_id]").input_value()
             page.get_by_role("button", name="Confirm").click()
             expect(page.locator(f"[name=note_id][value='{note_id}']")).to_have_count(0)

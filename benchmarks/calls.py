@@ -2,9 +2,9 @@
 
     make bench-calls
 
-As in `orders.py`: one run on one machine, in turns; ratios are medians of the turns. Reads are measured against pgbench
-sending the queries that they stand for, a bulk update of stock against pgbench writing the same rows in one commit, the
-whole inventory against COPY of the same columns to the client.
+As in `orders.py` this is one run on one machine, in turns, and ratios are medians of the turns. Reads are measured
+against pgbench sending the queries behind them, a bulk update of stock against pgbench writing the same rows in one
+commit, and the whole inventory against COPY of the same columns to the client.
 """
 
 import itertools
@@ -53,7 +53,7 @@ SELECT id, status, customer_name, customer_phone, wilaya_code, total_amount, cre
 FROM orders_order WHERE account_id = '{account}' AND status = 'confirmed' ORDER BY created_at DESC, id DESC LIMIT 15;
 SELECT count(*) FROM orders_order WHERE account_id = '{account}' AND status = 'confirmed';
 """
-# The statement of the call itself, with the two ids that it is executed with left open.
+# The call's own statement, with its two ids left open.
 STATEMENT = """
 from uuid import UUID
 from orders.models import Order
@@ -97,7 +97,7 @@ FROM generate_series(1, {count}) AS n
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as running:
-        # Last what leaves deliveries to receivers that nobody serves: they would be tried beside the others.
+        # `updates` comes last: its deliveries to missing receivers would be tried during the others.
         result = reads(running) | catalogs(running) | one_change(running) | updates(running)
     print(json.dumps(result))
 
@@ -108,7 +108,7 @@ def reads(running: service.Service) -> dict[str, float]:
     ids = running.sql(FILL.format(account=account, confirmed=CONFIRMED)).split()
     running.sql(f"CREATE TABLE bench_order AS SELECT row_number() OVER () AS n, id AS order_id FROM orders_order "
               f"WHERE account_id = '{account}' LIMIT 1000; ALTER TABLE bench_order ADD PRIMARY KEY (n)")  # fmt: skip
-    # These alone: of a table that was counted while it was empty, keys' checks go on to read all, until it is again.
+    # Only these: if ANALYZE sees an empty table, its foreign keys' checks read all of it until the next ANALYZE.
     running.sql("VACUUM ANALYZE orders_order, orders_orderitem, bench_order")
     statement = running.shell(STATEMENT)
     read = "\\set n random(1, 1000)\n" + statement % (f"'{account}'", "(SELECT order_id FROM bench_order WHERE n = :n)")
@@ -121,7 +121,7 @@ def reads(running: service.Service) -> dict[str, float]:
 
 
 def catalogs(running: service.Service) -> dict[str, float]:
-    """The whole inventory: its time against COPY, and what the web processes grow by beside a small one."""
+    """The whole inventory: its time against COPY, and how much more memory web takes than for a small one."""
     result, peaks = {}, []
     for count in CATALOGS:
         account, key = running.merchant(f"catalog{count}")
@@ -149,11 +149,11 @@ def catalogs(running: service.Service) -> dict[str, float]:
 
 
 def updates(running: service.Service) -> dict[str, float]:
-    """A bulk update of stock that two webhooks hear of, which answer nothing: the rows are what counts."""
+    """A bulk update of stock with two subscribed webhooks. Nobody answers these: only writing the rows is measured."""
     account, key = running.merchant("updates")
     last = 10_000
     running.sql(CATALOG.format(account=account, count=last))
-    for number in range(2):  # which nobody serves, so that deliveries are written and hardly any is sent
+    for number in range(2):  # nobody listens there, so that deliveries are written but hardly any is sent
         _webhook(running, key, f"http://127.0.0.1:{free_port()}/{number}")
 
     def puts(client: int) -> Iterator[bytes]:
@@ -167,7 +167,7 @@ def updates(running: service.Service) -> dict[str, float]:
 
 
 def one_change(running: service.Service) -> dict[str, float]:
-    """Processor time of all processes for a change of one product's stock, until its webhook has arrived."""
+    """Processor time of all processes for a change of one product's stock, up to the arrival of its webhook."""
     account, key = running.merchant("change")
     running.sql(CATALOG.format(account=account, count=1000))
     inventory, count = f"{running.api}/inventory", itertools.count()
@@ -200,7 +200,7 @@ def _webhook(running: service.Service, key: str, url: str) -> None:
 
 
 def _web_peak_mb() -> float:
-    """Of the web processes together, from their start on."""
+    """The peak memory of the web processes together since their start."""
     peaks = [re.search(r"Name:\tcod-web\n(?s:.*)VmHWM:\s+(\d+)", _status(pid)) for pid in family()]
     return sum(int(peak[1]) for peak in peaks if peak) / 1024
 

@@ -2,11 +2,11 @@
 
     make bench-commands
 
-Each command runs as people run it, a process of its own, on files of believable orders (`orders.demo`: names of regions
-in both scripts, phones in four forms). Beside it, in turn, PostgreSQL alone: `COPY` of the same columns into a copy of
-the tables with their indexes and keys; for the export, `COPY` out of a join of the same rows. Ratios are medians of the
-turns. A command's rate is that of its whole process, the start of Python and Django included. Beside it stands what a
-row costs in processor time, in the command and in PostgreSQL: that is the same when others use the machine too.
+Each command runs as people run it, in a process of its own, on files of believable orders (`orders.demo`: names of
+regions in both scripts, phones in four forms). It takes turns with PostgreSQL alone: `COPY` of the same columns into
+copies of the tables with their indexes and keys, or for the export `COPY` out of a join of the same rows. Ratios are
+medians of the turns. A command's rate is that of its whole process, including the start of Python and Django. The
+processor time of a row, in the command and in PostgreSQL, is given too: others on the machine do not change it.
 """
 
 import csv
@@ -41,12 +41,12 @@ ORDER = ("external_id", "customer_name", "customer_phone", "customer_address", "
 ITEM = ("product_name", "quantity", "unit_price", "attributes")
 
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'codservice'"
-# What an import writes. Beside them stand tables with the same indexes and keys, but without our triggers.
+# What an import writes. The schema `beside` has tables with the same indexes and keys, but without our triggers.
 TABLES = ("orders_order", "orders_orderitem", "orders_statuschange")
 
 
 class Run(NamedTuple):
-    """What a command took: time, processor time of its own and of PostgreSQL for it, memory at most."""
+    """What a command took: time, its own and PostgreSQL's processor time, and peak memory."""
 
     seconds: float
     own: float
@@ -55,7 +55,7 @@ class Run(NamedTuple):
 
 
 class Bench:
-    """Commands and statements, timed; files lie in `folder`."""
+    """Runs and times commands and statements. Files are in `folder`."""
 
     def __init__(self, storage: service.Installation, folder: Path) -> None:
         self.storage, self.folder = storage, folder
@@ -85,7 +85,7 @@ class Bench:
         return sum(map(int, fields[13:15])) / TICKS
 
     def sql(self, sql: str) -> float:
-        """How many seconds it takes."""
+        """Run SQL, and return how many seconds it took."""
         began = time.perf_counter()
         self.storage.sql(sql)
         return time.perf_counter() - began
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def imports(bench: Bench) -> dict[str, float]:
-    """A line per order; and the same orders with all their lines, one row each."""
+    """Import orders with one line each, and orders with all their lines, one row each."""
     bench.sql(
         "CREATE SCHEMA beside;"
         + "".join(f"CREATE TABLE beside.{table} (LIKE {table} INCLUDING ALL);" for table in TABLES)
@@ -122,7 +122,7 @@ def imports(bench: Bench) -> dict[str, float]:
 
 
 def copy_in(bench: Bench, prefix: str) -> float:
-    """Seconds for the same rows by COPY into tables like ours."""
+    """The seconds for the same rows by COPY into tables like ours."""
     mine = f"(SELECT id FROM orders_order WHERE external_id LIKE '{prefix}-%')"
     seconds = 0.0
     for table, key in zip(TABLES, ("id", "order_id", "order_id"), strict=True):
@@ -133,7 +133,7 @@ def copy_in(bench: Bench, prefix: str) -> float:
 
 
 def shipments(bench: Bench) -> dict[str, float]:
-    """Confirmed orders that a courier has delivered: two moves each."""
+    """Ship and deliver confirmed orders by a courier's file: two moves each."""
     figures = Figures("update_shipments", "SQL")
     for turn in range(TURNS):
         bench.sql(f"UPDATE orders_order SET status = 'confirmed' WHERE external_id LIKE 'S{turn}-%'")
@@ -160,7 +160,7 @@ def shipments(bench: Bench) -> dict[str, float]:
 
 
 def products(bench: Bench) -> dict[str, float]:
-    """New products with stock: product, movement and event each."""
+    """Import new products with stock: a product, movement and event each."""
     figures = Figures("import_products", "COPY")
     bench.sql(
         "".join(
@@ -191,7 +191,7 @@ def products(bench: Bench) -> dict[str, float]:
 
 
 def exports(bench: Bench) -> dict[str, float]:
-    """All orders there are; and the memory of an export of ten times as many as another."""
+    """Export all orders, and compare the memory of an export with that of another ten times as large."""
     figures = Figures("export_orders", "COPY")
     orders = int(bench.storage.sql("SELECT count(*) FROM orders_order"))
     for _ in range(TURNS):
@@ -211,13 +211,13 @@ def exports(bench: Bench) -> dict[str, float]:
 
 
 class Figures:
-    """A command's turns against those of PostgreSQL alone."""
+    """A command's turns, compared with PostgreSQL alone."""
 
     def __init__(self, name: str, beside: str) -> None:
         self.name, self.beside, self.turns = name, beside, list[tuple[float, ...]]()
 
     def add(self, rows: int, run: Run, alone: float) -> None:
-        """`alone` is the seconds that the same rows took beside it."""
+        """Add a turn. `alone` is the seconds that PostgreSQL alone took for the same rows."""
         turn = rows / run.seconds, alone / run.seconds, run.own / rows * 1e6, run.servers / rows * 1e6
         self.turns.append(turn)
         print(
@@ -237,7 +237,7 @@ class Figures:
 
 
 def orders_file(folder: Path, prefix: str, *, one_line: bool, orders: int = ROWS) -> tuple[Path, int]:
-    """A file of orders, and how many rows it has."""
+    """Write a file of orders. Returns its path and the number of rows."""
     chance, rows, path = Random(prefix), 0, folder / f"{prefix}.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

@@ -1,11 +1,11 @@
-"""How fast deliveries are sent, and how little one receiver can do to the others.
+"""How fast deliveries are sent, and how little one receiver can disturb the others.
 
     make bench-deliveries
     make bench PARTS="deliveries shares"
     make bench-smoke    # a short look, at this and others
 
-Everything is measured in one run on one machine, which the receivers share with the engine and the database. What is
-compared takes turns; ratios are medians of the turns.
+Everything is measured in one run on one machine, which the receivers share with the engine and the database. Things
+that are compared take turns, and ratios are medians of the turns.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from tests.webhooks.engine.certificates import Authority
 
 MANY = 50_000
 NAMES = 1_000
-HEALTHY_WEBHOOKS = 18  # and two that hang: a tenth
+HEALTHY_WEBHOOKS = 18  # two more, a tenth of all, hang
 TURNS = 3
 
 FILL = """
@@ -48,7 +48,7 @@ FROM numbered
 
 
 class Bench(service.Installation):
-    """The database of a run, with an account to write webhooks and deliveries for."""
+    """The database of a run, with an account for webhooks and deliveries."""
 
     def __init__(self, data_dir: Path, name: str = "bench", **settings: str) -> None:
         super().__init__(data_dir, WEBHOOK_ALLOW_PRIVATE="true", **settings)
@@ -59,7 +59,7 @@ class Bench(service.Installation):
         return json.loads(self.python("-m", "benchmarks.draining", *arguments))
 
     def webhooks(self, url: str, count: int) -> list[str]:
-        """So many, each with a path of its own."""
+        """Make `count` webhooks, each with a path of its own."""
         return [self.webhook(f"{url}/{number}") for number in range(count)]
 
     def webhook(self, url: str) -> str:
@@ -70,7 +70,7 @@ class Bench(service.Installation):
         )
 
     def fill(self, webhooks: list[str], count: int) -> None:
-        """`count` due deliveries, over the webhooks in turn; what was there before is gone."""
+        """Replace all deliveries with `count` due ones, spread over the webhooks."""
         self.empty()
         self.add(webhooks, count)
         self.sql("UPDATE webhooks_webhook SET is_failing = false")
@@ -91,7 +91,7 @@ class Bench(service.Installation):
             time.sleep(0.3)
 
     def span(self, webhooks: list[str]) -> float:
-        """Seconds from the first claim to the last attempt of these webhooks."""
+        """The seconds from the start of these webhooks' first attempt to the end of their last one."""
         return float(
             self.sql(
                 "SELECT extract(epoch FROM max(ended_at) - min(ended_at - milliseconds * interval '1 ms'))"
@@ -175,14 +175,14 @@ def against_bare_client(
 
 
 def over_names(bench: Bench, url: str) -> dict[str, float]:
-    """A thousand webhooks on a thousand names: looked up, and most posts need a connection of their own."""
+    """A thousand webhooks on a thousand names, which are looked up. Most posts need a new connection."""
     url = url.replace("127.0.0.1", "shop{}.bench")
     webhooks = [bench.webhook(url.format(number)) for number in range(NAMES)]
     return {"names_vs_bare_client": against_bare_client(bench, webhooks, url)["vs_bare_client"]}
 
 
 def over_https(data_dir: Path) -> dict[str, float]:
-    """To one host, by connections that are kept."""
+    """Deliveries to one host by HTTPS, over connections that are kept."""
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority(Path(folder))
         certificate = authority.certified("127.0.0.1")
@@ -193,7 +193,7 @@ def over_https(data_dir: Path) -> dict[str, float]:
 
 
 def by_two(bench: Bench, webhooks: list[str]) -> dict[str, float]:
-    """What two workers send beside one, on the processors that there are."""
+    """What two workers send compared with one, on this machine's processors."""
     ratios = []
     for turn in range(TURNS):
         rates = []
@@ -215,7 +215,7 @@ def against_peers(bench: Bench, url: str, ours: float) -> dict[str, float]:
 
 
 def beside_hanging(bench: Bench, healthy: list[str], stuck: list[str]) -> dict[str, float]:
-    """What the healthy ones keep of their rate while a tenth of all deliveries goes to receivers that hang."""
+    """The part of their rate that healthy webhooks keep while a tenth of all deliveries goes to hanging receivers."""
     ratios = []
     for turn in range(TURNS):
         rates = []
@@ -237,7 +237,7 @@ def beside_hanging(bench: Bench, healthy: list[str], stuck: list[str]) -> dict[s
 
 
 def neighbour(bench: Bench, stuck: str) -> dict[str, float]:
-    """The p99 of a quiet webhook's arrivals, alone and beside one with 10 000 deliveries that hang."""
+    """The p99 of a quiet webhook's arrivals, alone and beside another one with 10 000 hanging deliveries."""
     growths = []
     for turn in range(TURNS):
         p99 = []
@@ -254,7 +254,7 @@ def neighbour(bench: Bench, stuck: str) -> dict[str, float]:
 
 
 def arrivals(installation: service.Installation, webhook: str, file: str) -> list[float]:
-    """Seconds from each row of the webhook's deliveries to its arrival at the receiver that wrote this file."""
+    """The seconds from writing each of the webhook's deliveries to its arrival at the receiver that wrote `file`."""
     rows = installation.sql(
         f"SELECT id, extract(epoch FROM created_at) FROM webhooks_delivery WHERE webhook_id = '{webhook}'"
     )
@@ -265,7 +265,7 @@ def arrivals(installation: service.Installation, webhook: str, file: str) -> lis
 
 
 def killed() -> dict[str, float]:
-    """How long nothing arrives after the worker was killed amid a drain, and how much arrives twice."""
+    """How long nothing arrives after the worker is killed during a drain, and how many deliveries arrive twice."""
     pauses, repeats = [], []
     for turn in range(TURNS):
         with tempfile.NamedTemporaryFile() as file:
@@ -291,8 +291,9 @@ def killed() -> dict[str, float]:
 
 
 def arrival() -> dict[str, float]:
-    """From a cancellation over the API to the webhook's arrival, on a service that does nothing else: from where its
-    transaction begins, which is the time that the row carries.
+    """The time from a cancellation over the API to the webhook's arrival, on a service that does nothing else.
+
+    It begins with the transaction, whose time the delivery's row has.
     """
     count = 300
     with tempfile.NamedTemporaryFile() as file, service.running(WEBHOOK_ALLOW_PRIVATE="true") as running:

@@ -37,10 +37,10 @@ SECONDS = 60.0
 TALKS = 20.0  # seconds, from half of it to one and a half
 READS = 1.05  # seconds: an outcome of a screen's first second is refused
 CSRF = "0123456789abcdefghijklmnopqrstuv"
-# Those that grow with the orders. Claims are as many as agents, so reading all of them is as good as an index.
+# The tables that grow with the orders. There are only as many claims as agents, so reading them all is fine.
 TABLES = ("orders_order", "orders_orderitem", "orders_callnote", "orders_statuschange")
 
-# Whatever the clock says, and on a day off too.
+# Lets agents call at any time and on days off.
 OPEN_ALWAYS = """
 from datetime import date, time
 from agents.models import CallingPeriod
@@ -71,8 +71,8 @@ for number in range({agents}):
     print(session.session_key)
 """
 
-# Order n of {orders}: one of 0.7 × orders customers, so that many have several; every fifth is pending and young. The
-# calls follow soon after it, so that no day has more of them than a call center could make.
+# Order n of {orders} belongs to one of 0.7 × orders customers, so that many have several. Every fifth is pending and
+# recent. Calls come soon after their order, so that no day has more of them than a call center could make.
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 CREATE TEMP TABLE made AS
@@ -115,7 +115,7 @@ DROP TABLE made;
 
 @dataclass
 class Desk:
-    """A service with so many orders, and its agents' sessions."""
+    """A service with `orders` orders, and its agents' sessions."""
 
     running: service.Service
     orders: int
@@ -128,14 +128,15 @@ class Desk:
         self.connection.execute("DELETE FROM agents_claim WHERE id = %s", [screen.strip("/").split("/")[-1]])
 
     def read_whole(self) -> dict[str, int]:
-        """How often each table has been read from one end to the other."""
+        """How often each of TABLES has been read sequentially."""
         rows = self.running.sql("SELECT relname, seq_scan FROM pg_stat_user_tables").splitlines()
         return {name: int(count) for name, count in (row.split("|") for row in rows) if name in TABLES}
 
 
 class Agent:
-    """Presses Next order, reads the screen, talks, notes that nobody answered, and so on. Who does not talk (`talks` is
-    0) has the customer set free, and reads on.
+    """Presses Next order, reads the screen, talks, notes that nobody answered, and so on.
+
+    Without talking (`talks` is 0) the claim is deleted instead, and the agent goes on at once.
     """
 
     def __init__(self, desk: Desk, session: str, talks: float) -> None:
@@ -148,7 +149,7 @@ class Agent:
 
     def work(self, seconds: float) -> None:
         end = time.perf_counter() + seconds
-        time.sleep(random.uniform(0, self.talks))  # nobody's day begins at the same second
+        time.sleep(random.uniform(0, self.talks))  # people do not all begin in the same second
         while time.perf_counter() < end:
             began = time.perf_counter()
             status, screen, _ = self.ask("POST", "/console/desk/next/")
@@ -169,7 +170,7 @@ class Agent:
         form = [("seen", one) for one in seen] + [("order", seen[0].split(":")[0]), ("note_id", note_id)]
         form += [(name, re.search(rf'name="{name}" value="([^"]+)"', page)[1]) for name in ("shown_at", "seal")]
         form += [("outcome", "no_answer"), ("pause", "on")]
-        self.connection.close()  # as the service would, meanwhile
+        self.connection.close()  # the service would close it meanwhile
         time.sleep(max(READS, self.talks * random.uniform(0.5, 1.5)))
         body = urlencode(form)
         status, to, _ = self.ask("POST", f"{screen}outcome/", body)
@@ -184,7 +185,7 @@ class Agent:
 
 def prepare(running: service.Service, orders: int) -> Desk:
     sessions = running.shell(OPEN_ALWAYS + PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
-    # What workers would do for minutes after so many orders at once, which no desk waits for.
+    # Keep workers from indexing so many orders for minutes, which no desk waits for.
     running.sql(NO_INDEX)
     for first in range(1, orders + 1, CHUNK):
         last = min(first + CHUNK - 1, orders)

@@ -1,4 +1,4 @@
-"""One step of `benchmarks.deliveries` in a process of its own, so that its memory and its connections are its own.
+"""One step of `benchmarks.deliveries`, in a process with its own memory and connections.
 
     python -m benchmarks.draining bare N URL HOOKS BODY | drain | neighbour WEBHOOK_ID SECONDS BODY
 
@@ -30,7 +30,7 @@ from webhooks.sender import Post, Sender  # noqa: E402
 
 
 def bare(count: int, url: str, hooks: int, body: str) -> dict[str, float]:
-    """The same client, posts and signatures, with no database at all; over `hooks` addresses, as `address` has them."""
+    """Post with the same client and signatures but without a database, to `hooks` addresses (see `address`)."""
     sender = Sender(width=WINDOW, allow_private=True, ca_file=settings.WEBHOOK_CA_FILE)
     secret = secrets.make_secret()
     began, started, done = time.perf_counter(), 0, 0
@@ -46,12 +46,12 @@ def bare(count: int, url: str, hooks: int, body: str) -> dict[str, float]:
 
 
 def address(url: str, number: int) -> str:
-    """Of the webhook with this number: a path of its own, or a name of its own where `url` leaves it open."""
+    """The URL of the webhook with this number: with a name of its own if `url` has `{}`, otherwise a path."""
     return url.format(number) if "{}" in url else f"{url}/{number}"
 
 
 def _know_names() -> None:
-    """Names of the bench lead to this machine, as its own resolver would have it."""
+    """Resolve names in .bench to this machine."""
     look_up = socket.getaddrinfo
 
     def known(host: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,13 +61,13 @@ def _know_names() -> None:
 
 
 def drain() -> dict[str, float]:
-    """Everything that is due; the memory that it took at most."""
+    """Send everything that is due, and return the peak memory."""
     engine.drain()
     return {"rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def neighbour(webhook_id: str, seconds: float, body: str) -> dict[str, float]:
-    """A delivery to one webhook every five milliseconds, while an engine drains whatever else is there."""
+    """Add a delivery to one webhook every 5 ms, while an engine drains whatever is due."""
     threading.Thread(target=_keep_draining, daemon=True).start()
     end = time.perf_counter() + seconds
     count = 0
@@ -107,4 +107,4 @@ if __name__ == "__main__":
         case "neighbour":
             result = neighbour(arguments[0], float(arguments[1]), arguments[2])
     print(json.dumps(result), flush=True)
-    os._exit(0)  # what still hangs is nobody's any more
+    os._exit(0)  # without waiting for what still hangs

@@ -3,9 +3,9 @@
     make bench-feed
     python -m benchmarks.feed --events 1000000
 
-A page of 100 is asked for from all over the feed, by Django's test client: the application and PostgreSQL, without the
-web server. Half of the events are this account's, the others ten accounts'. Imports go in turns with the feed as it is
-and without its place in the row and its index: the processor time of the application and PostgreSQL together.
+Pages of 100 are read from all over the feed with Django's test client, so without the web server. Half of the events
+are this account's, the rest belong to ten others. Imports take turns with the feed as it is, and without positions in
+the rows and the feed's index. What counts is the processor time of the application and PostgreSQL together.
 """
 
 import json
@@ -22,10 +22,10 @@ FEW, MANY = 10_000, 10_000_000
 CHUNK = 1_000_000
 OTHERS = 10
 PAGES = 400
-# Turns of a few imports each: a machine's speed changes within seconds.
+# Turns have few imports, because a machine's speed changes within seconds.
 TURNS, IMPORTS = 200, 20
 TOGETHER = 20
-# Event n of {total}, an even number a day; three were written by each transaction.
+# Event n of {total}, evenly spread over the days. Each transaction wrote three.
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 INSERT INTO webhooks_event (id, account_id, kind, body, created_at, position)
@@ -70,7 +70,7 @@ def measure(many: int, storage: service.Installation) -> dict[str, float]:
 
 
 def fill(storage: service.Installation, account_id: str, total: int) -> None:
-    """So many events, and no others."""
+    """Replace all events with `total` new ones."""
     storage.sql("TRUNCATE webhooks_event CASCADE")
     for first in range(1, total + 1, CHUNK):
         last = min(first + CHUNK - 1, total)
@@ -80,7 +80,7 @@ def fill(storage: service.Installation, account_id: str, total: int) -> None:
 
 
 def pages(account_id: str, key: str) -> list[float]:
-    """What single pages take, in milliseconds, from places all over the feed."""
+    """The milliseconds of single pages, from places all over the feed."""
     from django.test import Client
 
     from webhooks.feed import MOST, Cursor, first_id
@@ -99,11 +99,11 @@ def pages(account_id: str, key: str) -> list[float]:
         waits.append((time.perf_counter() - began) * 1000)
         assert answer.status_code == 200, answer.content
         assert len(answer.json()["data"]) == MOST
-    return waits[50:]  # without the first: caches, plans
+    return waits[50:]  # without the first ones, which fill caches and plans
 
 
 def import_price(storage: service.Installation, key: str) -> float:
-    """How many times the processor time an import takes with the feed as without, over all turns."""
+    """The ratio of an import's processor time with the feed to that without, over all turns."""
     turns = list[tuple[float, float]]()
     imports(key)
     for _ in range(TURNS):
@@ -121,7 +121,7 @@ def ratio(turns: list[tuple[float, float]]) -> float:
 
 
 def imports(key: str) -> float:
-    """Seconds of processor time of some, after one that plans anew."""
+    """The processor time of IMPORTS imports in seconds, after one that makes new plans."""
     from django.test import Client
 
     client = Client(headers={"host": "localhost", "authorization": f"Bearer {key}"})

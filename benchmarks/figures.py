@@ -3,10 +3,9 @@
     make bench-figures
     python -m benchmarks.figures --orders 100000 --days 90
 
-A year of orders, an even number a day, each with a line of one of 300 products, two calls of one of forty agents and
-its moves: 500 000 calls in 92 days. The days are summed up as beat has them summed up. Then each page is asked for by
-Django's test client, divided in each way, over 7, 30 and 92 days, in turns: the application and PostgreSQL, without
-the web server.
+There is a year of orders, evenly spread over the days, each with a line of one of 300 products, two calls by one of
+forty agents and its moves: 500 000 calls in 92 days. The days are summed up as in production. Then each page is read
+with Django's test client, so without the web server, by each division and over 7, 30 and 92 days, in turns.
 """
 
 import itertools
@@ -25,9 +24,9 @@ DAYS = 365
 AGENTS = 40
 CHUNK = 100_000
 ROUNDS = 5
-# What the pages do not read costs the filling most of its time.
+# Indexes that these pages do not read, and that would take most of the time of filling.
 SPARED = "DROP INDEX order_by_folded_name, order_by_address, order_by_phone, order_by_phone_end, order_list_by_update"
-# Orders wait for two days at most; then they are decided, and on their way or at its end.
+# Orders are pending for at most two days. Older ones are decided and, unless canceled, have moved on with time.
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 CREATE TEMP TABLE made AS
@@ -119,7 +118,7 @@ def measure(orders: int, length: int, storage: service.Installation) -> dict[str
 
 
 def timed(step: Callable[[], bool]) -> float:
-    """How many seconds it takes until no more is left."""
+    """How many seconds it takes to repeat `step` until nothing is left."""
     began = time.perf_counter()
     while step():
         pass
@@ -127,7 +126,7 @@ def timed(step: Callable[[], bool]) -> float:
 
 
 def ask(page: str, person: Any, divisions: Iterable[str]) -> dict[str, int]:
-    """The page by each of its divisions and over each length, in turns: p50 and p95 in milliseconds."""
+    """Read the page by each division and over each length, in turns. Returns p50 and p95 in milliseconds."""
     from django.test import Client
 
     from codservice import days
@@ -142,7 +141,7 @@ def ask(page: str, person: Any, divisions: Iterable[str]) -> dict[str, int]:
         assert answer.status_code == 200
     for name, each in waits.items():
         print(f"  {page} {name:12} {statistics.median(each[1:]):6.0f} ms, at most {max(each[1:]):6.0f}")
-    # Without the first of each: caches, templates, prepared statements.
+    # Without the first of each, which fills caches, templates and prepared statements.
     every = [wait for each in waits.values() for wait in each[1:]]
     return {"p50": round(percentile(every, 0.5)), "p95": round(percentile(every, 0.95))}
 

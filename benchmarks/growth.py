@@ -1,9 +1,10 @@
-"""What each table grows by: bytes a row, its indexes included, and a million orders.
+"""How much each table grows: bytes for a row, including its indexes, and for a million orders.
 
     make bench-growth
 
-Orders of the demo's mix (`seed_demo`) live their lives through the rule modules, their events go to one webhook whose
-receiver acknowledges, and stock is set once for each order. Sizes are taken after a VACUUM, as a running service is.
+Orders like the demo's (`seed_demo`) go through all their moves with the rule modules. Their events go to one webhook
+whose receiver acknowledges them, and stock is set once for each order. Sizes are read after a VACUUM, as in a running
+service.
 """
 
 import json

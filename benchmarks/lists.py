@@ -3,9 +3,9 @@
     make bench-lists
     python -m benchmarks.lists --orders 1000000 --own 200000 --without-q
 
-One account's orders among many more of others, asked by one client on one connection, in turns; what is compared with
-the first page is the p50 of the whole request. It takes disk: 1.2 GB for each million orders, of which 0.9 are what
-rows and indexes have at the end. They have no lines and were never moved: what orders take that live, `growth` says.
+One client on one connection reads one account's orders, among many more of others, in turns. The p50 of the whole
+request is compared with that of the first page. It needs 1.2 GB of disk for each million orders, of which rows and
+indexes have 0.9 at the end. The orders have no lines and were never moved; `growth` tells the size of real ones.
 """
 
 import itertools
@@ -20,8 +20,8 @@ OTHERS = 8_000  # orders of each of the other accounts: fewer than are indexed f
 TURNS = 5
 SECONDS = 2.0
 
-# Order n of {orders}: names and places repeat as in a country, telephone numbers once in three. Triggers would note
-# each of them as changed: what they count is counted after.
+# Order n of {orders}. Names and places repeat as in a country, and every third telephone number does. Triggers are off,
+# because they would note each order as changed; what they count is counted afterwards.
 FILL = """
 SET synchronous_commit = off;
 SET session_replication_role = replica;
@@ -51,12 +51,12 @@ from codservice.accounts.models import Account, User
 people = User.objects.bulk_create(User(username=f"other{{n}}", email=f"other{{n}}@example.dz") for n in range({count}))
 Account.objects.bulk_create(Account(name=f"other{{n}}", holder=person) for n, person in enumerate(people))
 """
-# Those that no constraint has; they are built when all rows are there.
+# The indexes without constraints, which are built after all rows are written.
 INDEXES = """
 SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('orders_order', 'orders_statuschange')
 AND indexname NOT IN (SELECT conname FROM pg_constraint)
 """
-# Beat does so too, in its time; where it is at it, there is nothing to do for us.
+# Beat does this too. Whatever it is summing up just now is not due for us.
 SUM_UP = """
 from orders import day_sums, tasks
 while day_sums.due():
@@ -78,7 +78,7 @@ NO_INDEX = "INSERT INTO orders_searchable (account_id, through) SELECT id, '9999
 
 
 def filters(running: service.Service, account: str) -> dict[str, str]:
-    """What is asked of the account's orders, one of which is taken for what is looked for."""
+    """The queries for the account's orders. One of these supplies the values to look for."""
     phone, number, day = running.sql(
         "SELECT customer_phone, external_id, created_at::date FROM orders_order"
         f" WHERE account_id = '{account}' ORDER BY id LIMIT 1"
@@ -122,7 +122,7 @@ def main() -> None:
 
 
 def fill(running: service.Service, own: int, others: int, *, with_q: bool) -> None:
-    """The orders of `few`, those of `many`, which are `own`, and `others`; with all that workers make of them."""
+    """Write the orders of `few`, of `many` (`own` orders) and of `others`, and all that workers make of them."""
     accounts = max(others // OTHERS, 1)
     running.shell(OTHER.format(count=accounts))
     if not with_q:
@@ -151,7 +151,7 @@ def write(running: service.Service, name: str, orders: int, accounts: int) -> No
 
 
 def p50(running: service.Service, keys: dict[str, str], queries: dict[str, str] | None = None) -> dict[str, float]:
-    """Seconds, by the names in `keys`, which ask by turns."""
+    """The p50 in seconds for each name in `keys`, which take turns."""
     rounds: dict[str, list[float]] = {name: [] for name in keys}
     for _ in range(TURNS):
         for name, key in keys.items():
@@ -164,7 +164,7 @@ def p50(running: service.Service, keys: dict[str, str], queries: dict[str, str] 
 
 
 def slowest(seconds: dict[str, float]) -> float:
-    """How many times the first page the slowest takes."""
+    """The time of the slowest query, as a multiple of the first page's."""
     times = {name: each / seconds["none"] for name, each in seconds.items()}
     for name, each in seconds.items():
         print(f"  {name:20} {each * 1000:9.2f} ms  {times[name]:7.2f} times the first page", flush=True)

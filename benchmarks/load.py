@@ -1,4 +1,4 @@
-"""A load client that costs little itself: raw sockets, prepared bytes, one thread per client."""
+"""A load client that uses little processor time: raw sockets, prepared bytes, one thread per client."""
 
 import socket
 import time
@@ -14,7 +14,7 @@ DONE = (200, 201)
 
 @dataclass
 class Result:
-    """What came back: requests per second, each latency in seconds, how many of each status."""
+    """The results: requests per second, latencies in seconds, and the number of answers by status."""
 
     rate: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -51,11 +51,11 @@ def drive(
     rate: float = 0.0,
     expected: Collection[int] = DONE,
 ) -> Result:
-    """Let `clients` send what `requests(client)` yields, one after the other, for `seconds`.
+    """Let each client send what `requests(client)` yields, one after the other, for `seconds`.
 
-    At a `rate`, of all together in requests a second, each is sent when its time has come and timed from then on: what
-    waits behind a slow one counts too. It is no measurement, and the run ends, when one has no answer, or one with
-    another status than is `expected`.
+    With a `rate`, of all clients together in requests a second, each request has a planned time and is timed from then:
+    waiting behind a slow one counts too. A request without an answer, or with a status that is not `expected`, ends the
+    run.
     """
     address = urlsplit(url).hostname, urlsplit(url).port
 
@@ -85,7 +85,7 @@ def drive(
 
 
 def _read(connection: socket.socket) -> int:
-    """Read one answer with a Content-Length; its status."""
+    """Read one answer with a Content-Length, and return its status."""
     data = b""
     while (end := data.find(b"\r\n\r\n")) < 0:
         data += _some(connection, 65536)

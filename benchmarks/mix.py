@@ -4,8 +4,8 @@
     python -m benchmarks.mix --minutes 1
 
 Of a hundred calls seventy read (a page of the list, an order, a page of the inventory), twenty import an order, five
-cancel one and five set the stock of a product that a webhook hears of. Each is sent when its time has come, whatever
-became of those before it, and timed from then on.
+cancel one, and five set the stock of a product, which a webhook is told. Each call has a planned time, whatever happens
+to those before it, and is timed from then.
 """
 
 import json
@@ -22,8 +22,8 @@ from benchmarks.processes import family, memory_mb
 CLIENTS = 16
 PEAK_SECONDS = 15.0
 MINUTES = 10.0
-READY = 20_000  # orders that are there from the start
-ANY = range(100, 600)  # errors are counted
+READY = 20_000  # orders from the start
+ANY = range(100, 600)  # errors are counted, and do not end the run
 
 
 def main() -> None:

@@ -3,14 +3,14 @@
     make bench-order-peers
 
 - The same import as an idiomatic DRF project (`projects/idiomatic`): nested ModelSerializers, the ORM, DRF's throttle
-  on Redis, a query for the API key. It takes the same bodies of the same clients, writes orders, lines and history, and
-  nothing of what our import also does: no event, no deliveries, no communes.
-- django-oscar with django-oscar-api, set up as their documentation has it (`projects/shop`). An order of it is three
-  requests of a guest: two products into a basket, the checkout. Beside ours it looks for offers and vouchers and counts
-  what is bought; it is not asked to count stock, to keep the shop's own number or to charge for the delivery.
+  on Redis, a query for the API key. It takes the same bodies from the same clients and writes orders, lines and
+  history, but no events, deliveries or communes as our import does.
+- django-oscar with django-oscar-api, set up by their documentation (`projects/shop`). An order is three requests of a
+  guest: two products into a basket, and the checkout. It also looks for offers and vouchers and counts what is bought,
+  but need not count stock, keep the shop's own number or charge for the delivery.
 
-Both are served as our service is, by granian with two processes of two threads, on a database of their own in the same
-PostgreSQL, and measured in turns with it; ratios are medians of the turns.
+Both are served like our service, by granian with two processes of two threads, with databases of their own in the same
+PostgreSQL. They take turns with it, and ratios are medians of the turns.
 """
 
 import json
@@ -39,7 +39,7 @@ from tests.harness.processes import free_port
 OSCAR = ("django-oscar==4.2.1", "django-oscar-api==3.3.0")
 SHARED = ("Django", "djangorestframework", "psycopg", "psycopg-binary", "dj-database-url", "redis", "granian")
 PROJECTS = Path(__file__).resolve().parent / "projects"
-Turn = Callable[[float], float]  # orders per second, over so many seconds
+Turn = Callable[[float], float]  # seconds → orders per second
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def in_turns(of: dict[str, Turn]) -> dict[str, list[float]]:
-    """The rates of each, after a short turn that does not count."""
+    """The rates of each in turns, after a short turn that does not count."""
     for turn in of.values():
         turn(2)
     rates: dict[str, list[float]] = {name: [] for name in of}
@@ -88,14 +88,14 @@ def imported(url: str, key: str) -> Turn:
 
 @contextmanager
 def oscar(beside: service.Installation) -> Iterator[Turn]:
-    """In an environment of its own, with our versions of what both sides use."""
+    """django-oscar, in an environment of its own, with our versions of the packages that both use."""
     shared = (f"{name}=={version(name)}" for name in SHARED)
     with python_with(*OSCAR, *shared) as python, served("shop", beside, python) as (url, key):
         yield checked_out(url, key)
 
 
 def checked_out(url: str, key: str) -> Turn:
-    """The same orders by as many clients, each order being the requests of `check_out`."""
+    """The same orders from as many clients, each as the requests of `check_out`."""
 
     def turn(seconds: float) -> float:
         began = time.perf_counter()
@@ -107,7 +107,7 @@ def checked_out(url: str, key: str) -> Turn:
 
 
 def check_out(url: str, key: str, client: int, end: float) -> int:
-    """Fill baskets as a guest and check them out, one after the other until `end`; how many."""
+    """Fill baskets as a guest and check them out, one after the other until `end`. Returns how many."""
     host = urlsplit(url).netloc
     connection = HTTPConnection(host)
     session = f"SID:ANON:{host.partition(':')[0]}:{client}"
@@ -148,7 +148,7 @@ def check_out(url: str, key: str, client: int, end: float) -> int:
 
 @contextmanager
 def served(peer: str, beside: service.Installation, python: str = sys.executable) -> Iterator[tuple[str, str]]:
-    """A project of `projects` on a new database beside ours: its address, and what its `fill` prints."""
+    """Serve a project of `projects` with a new database beside ours. Yields its URL and what its `fill` prints."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     variables = beside.environ | {
@@ -181,7 +181,7 @@ def served(peer: str, beside: service.Installation, python: str = sys.executable
 
 
 def _wait(url: str) -> None:
-    """Until it answers, whatever it answers."""
+    """Wait until there is any answer."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:

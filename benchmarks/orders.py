@@ -2,9 +2,9 @@
 
     make bench-orders
 
-Everything is measured in one run on one machine: the load client, the service and its database share the
-processors. The import and pgbench take turns, as two services do that list few orders and many, so that a machine whose
-speed drifts does so for both; ratios are medians of the turns.
+Everything is measured in one run on one machine: the load client, the service and its database share the processors.
+The import and pgbench take turns, as do two services that list few and many orders, so that a machine whose speed
+drifts does so for both. Ratios are medians of the turns.
 """
 
 import itertools
@@ -24,9 +24,9 @@ SECONDS_OF_A_LIST = 3.0
 ACCOUNTS = 50
 CHUNK = 100_000
 
-# A random uuid: pgbench has no variable of that type, so the text is put together.
+# A random uuid, built as text because pgbench has no such variables.
 ID = "(lpad(to_hex(:a::bigint), 8, '0') || '-0000-4000-8000-' || lpad(to_hex(:b::bigint), 12, '0'))::uuid"
-# The same rows as an import writes, order, two lines and the first of the history, prepared, in one commit.
+# Writes the same rows as an import (order, two lines, first status change), prepared and in one commit.
 PGBENCH = """
 \\set a random(0, 4294967295)
 \\set b random(0, 281474976710655)
@@ -69,7 +69,7 @@ def main() -> None:
 def import_against_pgbench(
     running: service.Service, turns: int = TURNS, seconds: float = SECONDS, name: str = "import"
 ) -> dict[str, float]:
-    """By a new account of this name."""
+    """Import orders in turns with pgbench, by a new account of this name."""
     merchant = running.merchant(name)
     script = PGBENCH.format(account=merchant.id).replace(":id", ID)
     rates = against_pgbench(running, importing(running.orders, merchant.key), script, turns, seconds)
@@ -82,7 +82,7 @@ def import_against_pgbench(
 def against_pgbench(
     running: service.Service, ask: Callable[[float], load.Result], script: str, turns: int, seconds: float
 ) -> list[tuple[float, float]]:
-    """How many a second we do and pgbench does, turn by turn, after one of each that does not count."""
+    """Our rate and pgbench's, turn by turn, after one turn of each that does not count."""
     ask(2)
     pgbench(running.database, script, 2)
     rates = []
@@ -94,14 +94,14 @@ def against_pgbench(
 
 
 def importing(url: str, key: str) -> Callable[[float], load.Result]:
-    """The import by `CLIENTS` clients, for so many seconds."""
+    """A function that imports with CLIENTS clients for some seconds."""
     return lambda seconds: load.drive(
         url, lambda client: imports(url, key, client), clients=CLIENTS, seconds=seconds, expected=(201,)
     )
 
 
 def imports(url: str, key: str, client: int) -> Iterator[bytes]:
-    """Different customers, two lines each."""
+    """Requests that import orders of different customers, with two lines each."""
     chance = random.Random(client)
     for number in itertools.count():
         body = {
@@ -124,7 +124,7 @@ def imports(url: str, key: str, client: int) -> Iterator[bytes]:
 def list_when_it_grows(
     few: int = 10_000, many: int = 1_000_000, seconds: float = SECONDS_OF_A_LIST, accounts: int = ACCOUNTS
 ) -> dict[str, float]:
-    """The first page at so few orders and at so many, of two services side by side."""
+    """The first page of two services side by side, one with few orders and one with many."""
     with service.running() as small, service.running() as large:
         asked = {
             small: pages_of_all(small, few, accounts),
@@ -141,7 +141,7 @@ def list_when_it_grows(
 
 
 def pages_of_all(running: service.Service, orders: int, accounts: int) -> Callable[[int], Iterator[bytes]]:
-    """Write so many orders of so many accounts; requests for the first page of each account's."""
+    """Write the orders of `accounts` accounts, and return requests for the first page of each account."""
     merchants = running.merchants(*(f"list{number}" for number in range(accounts)))
     running.sql(NO_INDEX)
     fill(running, orders, accounts)
@@ -150,7 +150,7 @@ def pages_of_all(running: service.Service, orders: int, accounts: int) -> Callab
 
 
 def fill(running: service.Installation, orders: int, accounts: int) -> None:
-    """So many orders of the accounts that are called `list…`."""
+    """Write orders of the accounts that are called `list…`."""
     for first in range(1, orders + 1, CHUNK):
         running.sql(FILL.format(first=first, last=min(first + CHUNK - 1, orders), accounts=accounts))
     running.sql("VACUUM ANALYZE")

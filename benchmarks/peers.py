@@ -1,6 +1,6 @@
-"""What the delivery engine is measured against: one Celery task per delivery, and the package django-webhook.
+"""The peers of the delivery engine: one Celery task per delivery, and the package django-webhook.
 
-Both run on the same PostgreSQL and Redis as the engine and post to the same receiver.
+Both use the same PostgreSQL and Redis as the engine, and post to the same receiver.
 """
 
 import subprocess
@@ -46,7 +46,7 @@ CELERY = """
 
 
 def celery_task_each(beside: Installation, url: str) -> float:
-    """Deliveries per second of one task each, tuned: sessions and connections kept, threads, messages prefetched."""
+    """Deliveries per second with a task for each, tuned: sessions and connections kept, threads, prefetching."""
     files = {
         "settings.py": SETTINGS.format(apps="", more=TUNED),
         "peer.py": CELERY,
@@ -93,14 +93,14 @@ def celery_task_each(beside: Installation, url: str) -> float:
                     deliver.apply_async((row.id,), producer=producer)
         """,
     }
-    # Tried on two cores, deliveries per second: one process of 8 threads 289, 4 processes (prefork) 288, 8 processes
-    # 272, 3 x 4 threads 259, 2 x 16 threads 240, 2 x 8 threads 233, 2 processes 130.
+    # Deliveries per second on two cores: one process of 8 threads 289, 4 processes (prefork) 288, 8 processes 272,
+    # 3 x 4 threads 259, 2 x 16 threads 240, 2 x 8 threads 233, 2 processes 130.
     left = "SELECT count(*) FROM shop_delivery WHERE status = 'pending'"
     return _measure(beside, url, sys.executable, files, left, EACH, "--pool", "threads", "-c", "8")
 
 
 def django_webhook(beside: Installation, url: str) -> float:
-    """Deliveries per second of the package at its defaults: a saved model, a task, a prefork worker."""
+    """Deliveries per second of the package with its defaults: a saved model, a task, a prefork worker."""
     files = {
         "settings.py": SETTINGS.format(apps='"django_webhook",', more=TOLD),
         "peer.py": CELERY,
@@ -133,7 +133,7 @@ def django_webhook(beside: Installation, url: str) -> float:
 
 @contextmanager
 def python_with(*packages: str) -> Iterator[str]:
-    """A Python with these packages, in an environment of its own."""
+    """The path of a Python with these packages, in an environment of its own."""
     with tempfile.TemporaryDirectory(prefix="codservice-peer-") as folder:
         venv.create(folder, with_pip=True)
         python = str(Path(folder) / "bin/python")
@@ -144,7 +144,7 @@ def python_with(*packages: str) -> Iterator[str]:
 def _measure(
     beside: Installation, url: str, python: str, files: dict[str, str], left: str, count: int, *options: str
 ) -> float:
-    """Queue `count` deliveries, then start a worker; its deliveries per second, see `_rate`. `left` counts, in SQL."""
+    """Queue `count` deliveries, start a worker and return its deliveries per second (`_rate`). `left` is SQL."""
     database = beside.another_database(f"peer{time.monotonic_ns()}")
     broker = data_folder.redis_url(beside.data_dir)
     variables = beside.environ | {
@@ -174,7 +174,7 @@ def _measure(
 
 
 def _rate(left: Callable[[], int], count: int) -> float:
-    """Measured between a tenth and the end, so that the worker's own start is not counted."""
+    """The rate after the first tenth, so that the worker's start does not count."""
     first: tuple[float, int] | None = None
     while True:
         remaining = left()

@@ -1,4 +1,4 @@
-"""PostgreSQL's own programs, beside which ours is measured."""
+"""PostgreSQL's own programs, with which ours is compared."""
 
 import os
 import re
@@ -11,17 +11,17 @@ from codservice.onebox.binaries import ServerUser, find_postgres
 PROGRAMS = find_postgres(
     major=None, user=ServerUser(os.getuid(), os.getgid()), copies=Path(tempfile.gettempdir())
 ).folder
-CLIENTS = 8  # of pgbench, and of ours beside it
+CLIENTS = 8  # of pgbench, and of ours
 
 
 def psql(url: str, sql: str) -> str:
-    """What it prints: a line for each row, `|` between columns."""
+    """What psql prints: a line for each row, with `|` between columns."""
     command = [str(PROGRAMS / "psql"), url, "-XAtqc", sql]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def pgbench(url: str, script: str, seconds: float) -> float:
-    """Transactions of this script a second, by `CLIENTS` clients."""
+    """Transactions per second of this script, with CLIENTS clients."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(script)
         file.flush()

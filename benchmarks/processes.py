@@ -1,4 +1,4 @@
-"""What processes hold and how long they have worked, as the kernel counts it."""
+"""The memory and processor time of processes, as the kernel counts them."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def family(*roots: int, names: str = "") -> list[int]:
-    """These processes (without any, this one) and all below them, of which those whose names begin so."""
+    """The processes among `roots` (by default this one) and all below them whose names begin with `names`."""
     below, found = list(roots or [os.getpid()]), []
     for pid in below:
         with contextlib.suppress(OSError):
@@ -22,7 +22,7 @@ def family(*roots: int, names: str = "") -> list[int]:
 
 
 def memory_mb(pids: Iterable[int]) -> float:
-    """What these hold together; what they share is counted once. This process is left out."""
+    """The memory of these processes together, except this one. What they share is counted once."""
     kilobytes = 0
     for pid in set(pids) - {os.getpid()}:
         with contextlib.suppress(OSError):
@@ -32,7 +32,7 @@ def memory_mb(pids: Iterable[int]) -> float:
 
 
 def worked(*roots: int) -> Counter[str]:
-    """Seconds of processor time so far of the `family`, by name."""
+    """The seconds of processor time of the `family` so far, by name."""
     seconds: Counter[str] = Counter()
     for pid in family(*roots):
         with contextlib.suppress(OSError):
@@ -42,11 +42,11 @@ def worked(*roots: int) -> Counter[str]:
 
 
 def shares(before: Counter[str], count: int) -> dict[str, float]:
-    """Milliseconds each of `count` has taken since, by the name of the process, of those that took any."""
+    """The milliseconds of processor time since `before` for each of `count`, by process name, without zeros."""
     each = {name: (seconds - before[name]) / count * 1000 for name, seconds in worked().items()}
     return {name: round(ms, 3) for name, ms in sorted(each.items(), key=lambda item: -item[1]) if ms >= 0.001}
 
 
 def shares_of_service(before: Counter[str], count: int) -> dict[str, float]:
-    """The same without `python`: the clients and receivers."""
+    """The same without `python`, which are the clients and receivers."""
     return {name: ms for name, ms in shares(before, count).items() if name != "python"}

@@ -1,12 +1,12 @@
-"""A real shop's invoices sent through the API: every line ends as an order's line or refused by a named field.
+"""Sends a real shop's invoices through the API: every line becomes an order's line or is refused by a named field.
 
     python -m benchmarks.real_orders online_retail.csv [--clients 8] [--confirm 50]
 
 The file is the UCI data set "Online Retail" (columns invoice_no, stock_code, description, quantity, invoice_date,
-unit_price, customer_id). It has no Algerian customers: `orders.demo` makes them from a fixed seed. An invoice is
-sent as it stands; when the answer names lines that cannot be used, those are noted as refused and the rest is sent
-again, as a shop would; an invoice of more than 100 lines is refused as a whole and sent in parts. Then everything is
-read back over the API and compared: lines, counts, totals to the centime.
+unit_price, customer_id). It has no Algerian customers, so `orders.demo` makes them from a fixed seed. An invoice is
+sent as it is. If the answer names lines that cannot be used, these count as refused and the rest is sent again, as a
+shop would do. An invoice of more than 100 lines is refused as a whole, and sent in parts. Then everything is read back
+over the API and compared: lines, counts, totals to the centime.
 """
 
 import csv
@@ -35,7 +35,7 @@ MAX_ITEMS = 100
 
 
 class Shop:
-    """Sends carts and keeps the books: what became an order, what was refused, and why."""
+    """Sends carts, and records what became an order, what was refused, and why."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url, self.headers = f"{url}/api/v1/orders", {"Authorization": f"Bearer {key}"}
@@ -82,7 +82,7 @@ def line_total(item: dict[str, Any]) -> Decimal:
 
 
 def carts(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The invoices as carts, and how many lines there are."""
+    """The invoices as carts, and the number of lines."""
     chance = Random(20101201)
     invoices: dict[str, dict[str, Any]] = {}
     lines = 0
@@ -114,7 +114,7 @@ def send_all(shop: Shop, waiting: list[dict[str, Any]], clients: int) -> None:
 
 
 def read_back(shop: Shop) -> tuple[int, int, Decimal]:
-    """Every order of the account, read over list and detail: orders, lines, sum of the totals. Compared one by one."""
+    """Read every order by list and detail, and compare it with what was sent. Returns orders, lines, sum of totals."""
     count = lines = 0
     total = Decimal(0)
     with requests.Session() as session:

@@ -1,10 +1,10 @@
-"""What the daily round of retention costs the requests that are answered beside it.
+"""What the daily pruning costs the requests that are answered meanwhile.
 
     make bench-retention
 
-A million old attempts of a quarter of a million deliveries are deleted, and a hundred thousand customers anonymised, by
-`prune`, while eight clients import and list orders as fast as they are answered. Every few seconds prune is held, so
-that turns with and without it alternate. PostgreSQL itself writes down each statement that takes longer than LOGGED_MS.
+`prune` deletes a million old attempts of a quarter of a million deliveries and anonymises a hundred thousand customers,
+while eight clients import and list orders as fast as they are answered. Prune is paused every few seconds, so that
+turns with and without it alternate. PostgreSQL logs each statement that takes longer than LOGGED_MS.
 """
 
 import itertools
@@ -30,11 +30,11 @@ CUSTOMERS = 100_000
 WEBHOOKS = 20
 PENDING = 150_000
 CLIENTS = 8
-SECONDS = 4.0  # a turn
-PAIRS = 20  # of turns; then prune goes on without clients
+SECONDS = 4.0  # per turn
+PAIRS = 20  # of turns; prune then goes on without clients
 LOGGED_MS = 50
 
-# Ids that sort by time, as the service makes them; a hundred days ago and older.
+# Rows that are at least a hundred days old, with ids that sort by time, as the service makes them.
 FILL = f"""
 INSERT INTO webhooks_webhook (id, account_id, url, events, is_active, secret, secret_hint, is_failing, created_at)
 SELECT gen_random_uuid(), (SELECT id FROM accounts_account WHERE name = 'import'), 'https://shop.example/' || n,
@@ -65,7 +65,7 @@ INSERT INTO orders_callnote (id, account_id, order_id, outcome, note, agent_name
     WHERE status = 'delivered';
 """
 
-# As if beat's round of today were over, where it is not yet: nobody else shall prune.
+# Marks today's pruning by beat as done, so that nobody else prunes.
 ROUND_IS_OVER = """
 INSERT INTO operations_duty (name, done_at, taken_until) VALUES ('prune', now(), now())
 ON CONFLICT (name) DO UPDATE SET done_at = now(), taken_until = now()
@@ -106,7 +106,7 @@ def drive(running: service.Service, key: str, seconds: float) -> load.Result:
 
 
 def mixed(url: str, key: str, client: int) -> Iterator[bytes]:
-    """Imports and lists in turn."""
+    """Requests that import and list orders alternately."""
     lists = itertools.repeat(load.request_bytes("GET", url, key))
     return itertools.chain.from_iterable(zip(imports(url, key, client), lists, strict=False))
 
@@ -114,7 +114,7 @@ def mixed(url: str, key: str, client: int) -> Iterator[bytes]:
 def with_and_without_prune(
     running: service.Service, key: str
 ) -> tuple[list[tuple[load.Result, load.Result]], dict[str, int]]:
-    """Turns without a prune and beside it, in pairs; what it has pruned in the end."""
+    """Pairs of turns without prune and with it, and what it pruned in the end."""
     turns: list[tuple[load.Result, load.Result]] = []
     pruning = subprocess.Popen(
         [sys.executable, "manage.py", "prune", "--json"],
@@ -125,9 +125,9 @@ def with_and_without_prune(
         text=True,
     )
     try:
-        time.sleep(20)  # until it has counted what there is to do, and deletes
+        time.sleep(20)  # until it has counted what there is to do, and is deleting
         for _ in range(PAIRS):
-            # Between two statements, or in one, which PostgreSQL ends without it.
+            # Pauses it between statements, or during one that PostgreSQL finishes meanwhile.
             pruning.send_signal(signal.SIGSTOP)
             quiet = drive(running, key, SECONDS)
             pruning.send_signal(signal.SIGCONT)
@@ -169,7 +169,7 @@ def delete_webhook(running: service.Service, key: str) -> dict[str, float]:
 
 
 def longest_statement(log: Path, since: int) -> float | str:
-    """Of all that PostgreSQL did since then, requests included, in milliseconds."""
+    """The longest statement in PostgreSQL's log since then, those of requests included, in milliseconds."""
     with log.open("rb") as file:
         file.seek(since)
         durations = re.findall(rb"duration: ([0-9.]+) ms", file.read())

@@ -1,8 +1,8 @@
-"""What it costs to see the service: log lines against a request's time, and /metrics over a million rows.
+"""What observing the service costs: log lines against a request's time, and /metrics over a million rows.
 
     make bench-seeing
 
-Compared is the processor time of requests that take turns one by one, which other users of the machine disturb least.
+Requests take turns one by one. Their processor time is compared, because other users of the machine disturb it least.
 """
 
 import io
@@ -42,7 +42,7 @@ SELECT gen_random_uuid(), (SELECT id FROM accounts_account LIMIT 1), 'https://re
     '{{order.confirmed}}', true, '', '', n % 10 = 0, now()
 FROM generate_series(1, {webhooks}) AS n
 """
-# Of a million deliveries DUE are due now, half of them for another attempt; the others have arrived.
+# Of a million deliveries DUE are due now, half of them for another attempt. The others have arrived.
 DELIVERIES = """
 WITH webhook AS (
     SELECT id, account_id, row_number() OVER () - 1 AS number FROM webhooks_webhook
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def cost_of_seeing() -> dict[str, float]:
-    """The requests in a process of their own, with JSON lines on a stderr that leads nowhere."""
+    """Run the requests in a process of their own, with JSON lines on a stderr that is discarded."""
     with service.storage() as storage, tempfile.TemporaryDirectory() as folder:
         environ = storage.environ | service.PRODUCTION | {"PROMETHEUS_MULTIPROC_DIR": folder}
         command = [sys.executable, "-m", "benchmarks.seeing", "requests"]
@@ -80,9 +80,9 @@ def cost_of_seeing() -> dict[str, float]:
 
 
 def requests_by_turns() -> dict[str, float]:
-    """Processor time of the application for a request: with its log line and without, with its counters and without.
+    """The application's processor time for a request, with and without its log line, and with and without its counters.
 
-    They take turns request by request, so that whatever else the machine does is the same for both.
+    They take turns request by request, so that other work on the machine is the same for all.
     """
     from codservice.wsgi import application  # isort: skip  (it sets Django up)
     from codservice import middleware
@@ -118,7 +118,7 @@ def _bodies() -> Iterator[bytes]:
 
 
 def _environ(key: str, body: bytes) -> dict[str, object]:
-    """As the gateway gives it; each import is of another order."""
+    """A WSGI environment as the gateway makes it. Each import is of a different order."""
     body = re.sub(rb'"external_id": "[^"]*"', f'"external_id": "{uuid.uuid4()}"'.encode(), body)
     return {
         "REQUEST_METHOD": "POST" if body else "GET",
@@ -161,7 +161,7 @@ def metrics_over_a_million() -> dict[str, float]:
 def _fill(storage: service.Installation) -> None:
     storage.merchants(*(f"list{number}" for number in range(ACCOUNTS)))
     step = MILLION // 10
-    # A fifth of the orders is pending.
+    # A fifth of the orders are pending.
     orders = ORDERS.replace("'canceled', 'delivered'", "'canceled', 'delivered', 'shipped'").replace("n % 4", "n % 5")
     storage.sql(WEBHOOK.format(webhooks=WEBHOOKS))
     for first in range(1, MILLION, step):
@@ -171,7 +171,7 @@ def _fill(storage: service.Installation) -> None:
 
 @contextmanager
 def _web(storage: service.Installation) -> Iterator[str]:
-    """Web processes without a worker, which would send what is due: so that they are never ready."""
+    """Web processes without a worker, which would send what is due. So they are never ready."""
     web = service.Service(storage.data_dir, LOG_LEVEL="ERROR")
     with web.started(sys.executable, "-m", "codservice.run.web", path="/healthz"):
         yield web.url

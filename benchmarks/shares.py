@@ -1,9 +1,9 @@
-"""Which part works how long: processor time of each kind of process, an import and a delivery.
+"""How long each part works: processor time of each kind of process for an import and a delivery.
 
     make bench-shares
 
-The whole service as `make run` starts it. Processor time is what the kernel counts, so that others on the machine
-change it less than they change rates.
+The whole service runs as `make run` starts it. The kernel counts processor time, which others on the machine change
+less than rates.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Whether something has become slower by a third: a short look at each ratio, in under two minutes.
+"""Checks whether something has become slower by a third: a short look at each ratio, in under two minutes.
 
     make bench-smoke
 
-Exits with 1 when a ratio is a third worse than FIGURES. One that is so after a short look is looked at again, longer:
-the machine may just have had other work.
+Exits with 1 if a ratio is a third worse than in FIGURES. Such a ratio is measured again and longer first, as the
+machine may just have had other work.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from benchmarks import command_line, deliveries, orders, service
 
-# Of longer runs; for those of time the low end of what they showed beside other work.
+# Figures of longer runs. Those of time are the low end of what the runs showed beside other work.
 FIGURES = {"import_vs_pgbench": 0.2, "list_100k_vs_1k": 1.1, "vs_bare_client": 0.5, "statements_per_delivery": 0.01}
 LESS_IS_BETTER = {"list_100k_vs_1k", "statements_per_delivery"}
 TURNS = (2, 4)  # of the first look, and of the second
@@ -40,7 +40,7 @@ def list_when_it_grows(turns: int) -> dict[str, float]:
 
 
 def look(measure: Callable[[int], dict[str, float]]) -> dict[str, float]:
-    """What it measures in the few turns that it is told; in more of them when that is slower than it was."""
+    """The result of `measure` with few turns, or with more if that is slower than it was."""
     for turns in TURNS:
         result = measure(turns)
         if not slower(result):
@@ -49,7 +49,7 @@ def look(measure: Callable[[int], dict[str, float]]) -> dict[str, float]:
 
 
 def slower(result: dict[str, float]) -> list[str]:
-    """The names of what is a third worse than it was."""
+    """The names of the figures that are a third worse than they were."""
     return [
         name
         for name, figure in FIGURES.items()

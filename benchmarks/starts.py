@@ -1,8 +1,8 @@
-"""How soon `make run` is ready, from nothing and from its data, and what it holds in memory when nobody asks.
+"""How soon `make run` is ready, from scratch and with existing data, and its memory when idle.
 
     make bench-starts
 
-In a fresh clone, whose packages are in pip's cache after the first turn, which is not counted.
+It runs in a fresh clone. The first turn fills pip's cache and does not count.
 """
 
 import json
@@ -36,7 +36,7 @@ def measure() -> tuple[float, float, float]:
 
 
 def start(folder: Path, *, idle: float) -> tuple[float, float]:
-    """Seconds from the command until it is ready, and what its processes hold after some more."""
+    """The seconds from the command until it is ready, and the memory of its processes after some more."""
     running = service.Service(folder / "data")
     began = time.perf_counter()
     with running.started("make", "run", folder=folder):

@@ -8,7 +8,7 @@ from .models import Account, ApiKey
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """`Authorization: Bearer KEY`, of which a digest is kept."""
+    """`Authorization: Bearer KEY`. Keys are stored as digests."""
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey] | None:
         scheme, _, key = get_authorization_header(request).partition(b" ")

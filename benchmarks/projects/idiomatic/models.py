@@ -6,7 +6,7 @@ from django.utils import timezone
 
 
 class Account(models.Model):
-    """A merchant: what a request's `user` is."""
+    """A merchant, and the `user` of a request."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=255)

@@ -15,7 +15,7 @@ class OrderItemSerializer(serializers.ModelSerializer):
 
 
 class OrderSerializer(serializers.ModelSerializer):
-    # With it, the model's constraint becomes a validator: no two orders of an account with one `external_id`.
+    # Turns the model's constraint into a validator: no two orders of an account have the same `external_id`.
     account = serializers.HiddenField(default=serializers.CurrentUserDefault())
     items = OrderItemSerializer(many=True, allow_empty=False)
 

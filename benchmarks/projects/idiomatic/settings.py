@@ -20,7 +20,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.UserRateThrottle"],
-    # The throttle keeps the time of each request in its window, and reads and writes them all at each. Lifted by the
-    # minute, as our own limit is, it would handle ten thousand of them; a second has as many as a usual limit's minute.
+    # The throttle keeps the times of all requests in its window, and reads and writes them all at each request. With a
+    # lifted limit by the minute, like ours, that would be ten thousand; a second has about as many as a usual minute.
     "DEFAULT_THROTTLE_RATES": {"user": "1000000/second"},
 }

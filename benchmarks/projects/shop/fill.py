@@ -1,4 +1,4 @@
-"""Make what is ordered, two products of unlimited stock for each of eight clients, and print the key of the API."""
+"""Make two products of unlimited stock for each of eight clients, and print an API key."""
 
 import secrets
 
@@ -13,6 +13,6 @@ kind = get_model("catalogue", "ProductClass").objects.create(name="Clothes", tra
 for number, (title, price) in enumerate([("Robe kabyle", "1800.25"), ("Foulard", "500")] * 8):
     product = get_model("catalogue", "Product").objects.create(id=number + 1, title=title, product_class=kind)
     product.stockrecords.create(partner=partner, partner_sku=str(number), price_currency="DZD", price=price)
-    # Counts the baskets that the product is in. Clients that shared it would wait for each other's transactions.
+    # Counts the baskets with the product. Clients with the same products would wait for each other's transactions.
     get_model("analytics", "ProductRecord").objects.create(product=product)
 print(ApiKey.objects.create(key=secrets.token_urlsafe(32)).key)

@@ -4,7 +4,7 @@ from django.urls import include, path
 
 urlpatterns = [
     path("api/", include("oscarapi.urls")),
-    # Where an order is paid; these are paid at the door.
+    # Where an order would be paid. These are paid on delivery.
     path("payment/<int:pk>/", lambda request, pk: HttpResponse(status=204), name="api-payment"),
     path("", include(apps.get_app_config("oscar").urls[0])),
 ]
