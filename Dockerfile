@@ -3,10 +3,10 @@
 #   python -m codservice.run.worker    sends deliveries
 #   python -m codservice.run.beat      the clock
 #   python -m codservice.run.prepare   migrations and the first operator; runs once before the others
-# PostgreSQL and Redis are elsewhere: DATABASE_URL, REDIS_URL. docs/operators.md, "More than one machine", tells the rest.
-# Whether a container is well is asked differently for each role: compose.yaml and docs/operations/kubernetes do.
+# PostgreSQL and Redis run elsewhere: DATABASE_URL, REDIS_URL. See docs/operators.md, "More than one machine".
+# Health checks differ by role, so they are in compose.yaml and docs/operations/kubernetes.
 
-# By digest, when docs/operations/compose/pin-images.sh has looked it up.
+# By digest after docs/operations/compose/pin-images.sh.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
@@ -16,17 +16,17 @@ WORKDIR /app
 COPY image/packages.sh image/
 COPY codservice/onebox/requirements.txt codservice/onebox/
 COPY requirements.txt ./
-# Sentry and OpenTelemetry too: they stay silent until their settings name an address.
+# Sentry and OpenTelemetry are included: they do nothing until their settings name an address.
 COPY codservice/observability/requirements.txt codservice/observability/
 RUN sh image/packages.sh /venv requirements.txt codservice/observability/requirements.txt
 ENV PATH=/venv/bin:$PATH
 COPY . ./
-# Settings want these; nothing is connected to, and nothing of them stays. What is gathered is served from there.
+# The settings need these values. Nothing connects to them, and none of them stays in the image.
 RUN SECRET_KEY=nothing-that-is-built-here-is-ever-signed-with-this ENCRYPTION_KEYS=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= \
     DATABASE_URL=postgresql://build/build REDIS_URL=redis://build \
     sh image/application.sh /venv
 
-# The base without what installs more, and with what of Python's own modules its image has not compiled.
+# The base image without what installs software, and with Python's own modules compiled.
 FROM ${PYTHON_IMAGE} AS system
 COPY image/system.sh /
 RUN sh /system.sh && rm /system.sh
@@ -37,8 +37,8 @@ COPY --from=system / /
 COPY --from=build /venv /venv
 COPY --from=build /app /app
 WORKDIR /app
-# The root file system may be read-only: what is written (counters, signs of life) is in /tmp and need not survive.
-# PRODUCTION: without its settings it refuses to start, and is no development server.
+# The root file system may be read-only: only /tmp is written to (counters, signs of life), and need not survive.
+# PRODUCTION makes it refuse to start without its settings, instead of becoming a development server.
 ENV PATH=/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LANG=C.UTF-8 \
     PYTHONUNBUFFERED=1 \

