@@ -6,9 +6,9 @@
 Two services run side by side, one with each number of orders, a fifth of them pending: new ones, tries that are due and
 not yet due, promised calls, orders for review, customers with several orders. They are measured in turns, so that a
 machine whose speed drifts does so for both. Each of fifty agents, on a connection of their own, presses Next order and
-reads the call screen, which is timed as a whole, talks for some 20 seconds, notes that nobody answered, and so on.
-Before that they press Next order and read the screen alone, as fast as they may, and their customers are set free by
-SQL: the processor time of all processes of the service is counted there, where little else than screens is done.
+reads the call screen (both are timed together), talks for some 20 seconds, notes that nobody answered, and so on.
+Before that they only press Next order and read the screen, as fast as they can, and SQL deletes their claims. This is
+where the processor time of all the service's processes is counted, because they do little else than screens.
 """
 
 import http.client

@@ -4,8 +4,8 @@
     python -m benchmarks.lists --orders 1000000 --own 200000 --without-q
 
 One client on one connection reads one account's orders, among many more of others, in turns. The p50 of the whole
-request is compared with that of the first page. It needs 1.2 GB of disk for each million orders, of which rows and
-indexes have 0.9 at the end. The orders have no lines and were never moved; `growth` tells the size of real ones.
+request is compared with that of the first page. It needs 1.2 GB of disk for each million orders; rows and indexes take
+0.9 of these at the end. The orders have no lines and were never moved; `growth` tells the size of real ones.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Each rule of the checker finds what it is for: a small run that went well, broken in one place."""
+"""Each rule of the checker finds its kind of fault, in a small good run that is broken in one place."""
 
 import hashlib
 import hmac
@@ -42,7 +42,7 @@ def answered(id_: str) -> Row:
 
 
 def good() -> Record:
-    """Two orders of which an agent confirms one and the shop cancels the other, a busy line, two changes of a stock."""
+    """A run with three orders (confirmed by an agent, canceled by the shop, line busy) and some stock updates."""
     record = Record(seconds=10.0)
     rows = record.rows
     for id_ in ("o1", "o2", "o3"):
@@ -99,7 +99,7 @@ def good() -> Record:
         Answer("samira", "GET /console/desk/", 100.2, 100.3, 503, "text/html", "1"),
         Answer("alice", "POST /api/v1/orders", 200.0, 200.1, 201, "application/json"),
     ]
-    record.receipts.append(replace(record.receipts[0]))  # one that was under way when its worker was killed
+    record.receipts.append(replace(record.receipts[0]))  # it was under way when its worker was killed
     return record
 
 
@@ -194,7 +194,7 @@ def deliver_to_bob(record: Record) -> None:
     record.receipts.append(replace(record.receipts[1], webhook="/bob", delivery="d-o2/bob"))
 
 
-# What is broken → how, and the rules that find it; the first is the one that is for it.
+# Name → how to break the run, and the rules that find it, first the one that is meant to.
 PLANTED: dict[str, tuple[Callable[[Record], object], set[str]]] = {
     "an order that was answered is gone": (drop_order, {"lost", "reading"}),
     "a line of an order is gone": (drop_line, {"lost", "halved"}),

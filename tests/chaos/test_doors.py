@@ -1,4 +1,4 @@
-"""Each trouble that a door can make is what its name says."""
+"""Each trouble that a door can make does what its name says."""
 
 import contextlib
 import http.client
@@ -30,7 +30,7 @@ def door(doors: Doors) -> Door:
 
 
 def ask(door: Door, seconds: float = 30.0) -> int:
-    """The status of an answer through the door, 0 for none."""
+    """The status of the answer through the door, or 0 without one."""
     connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=seconds)
     try:
         connection.request("GET", "/", headers={"X-Service-Delivery": "one"})
@@ -86,7 +86,7 @@ def test_connections_are_cut(door: Door, receiver: Receiver) -> None:
 
 
 def test_a_side_that_vanishes_is_told_to_the_other(door: Door, receiver: Receiver) -> None:
-    """As when a process is killed that has not read all: its system resets the connection."""
+    """A process that is killed before it has read everything does the same: its system resets the connection."""
     closed = threading.Event()
 
     async def flood(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The real service under load and faults for a minute, and the same with broken promises, which are found."""
+"""The real service under load and faults for a minute, and with broken promises, which are found."""
 
 import json
 import os
