@@ -115,8 +115,8 @@ clean: ## Remove .venv and caches; the data folder stays
 # before make looks at what is in it, so that it is made again.
 _ := $(shell [ ! -e $(BIN)/pip ] || $(BIN)/python -c 'import pip' 2> /dev/null || { rm -rf $(VENV) && echo yes; })
 
-# pip comes last into a new environment: where it is, packages can be installed. Python's own pip installs uv, and uv
-# installs pip. Otherwise ensurepip installs pip, which takes some seconds more; uv is left out where it has no wheel.
+# pip comes last into a new environment: where it is, packages can be added. Python's own pip brings uv, and uv brings
+# pip. Otherwise ensurepip brings pip, which takes some seconds more; uv is left out where it has no wheel.
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed; set PYTHON to its path.' >&2; exit 1; }
