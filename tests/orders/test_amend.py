@@ -152,7 +152,7 @@ def test_nothing_different_is_no_change(api, order, changes):
 
 
 def test_details_that_read_alike_are_a_change_all_the_same(api, order):
-    """`M, couleur: rouge` as one detail and as two is the same text in the history, and another order."""
+    """`M, couleur: rouge` as one detail and as two reads the same in the history, but is another order."""
     line = {"product_name": "Robe", "quantity": 1, "unit_price": 500}
     patch(api, order, items=[line | {"attributes": {"taille": "M, couleur: rouge"}}])
     before = api.get(path(order)).json()

@@ -1,4 +1,4 @@
-"""POST /api/v1/orders/batch: many imports by one request, each with its own answer."""
+"""POST /api/v1/orders/batch: many imports in one request, each with its own answer."""
 
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ def send(api, *orders, **headers):
 
 
 def places(answer):
-    """Which entries were created, and which were refused and as what."""
+    """Return which entries were created, and which were refused with which error."""
     body = answer.json()
     return [each["index"] for each in body["created"]], {each["index"]: each["error"] for each in body["errors"]}
 

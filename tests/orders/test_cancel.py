@@ -1,4 +1,4 @@
-"""POST /api/v1/orders/{id}/cancel: possible until the order is shipped, harmless to repeat, told exactly once."""
+"""POST /api/v1/orders/{id}/cancel: possible until the order is shipped, harmless to repeat, and told exactly once."""
 
 import json
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Why an order is canceled: in the reader's language wherever it stands, told to merchants' systems as it is kept."""
+"""Cancel reasons are shown in the reader's language everywhere, and told to merchants' systems as they are stored."""
 
 import pytest
 from django.utils import translation
@@ -46,7 +46,7 @@ def test_pages_say_it_in_the_readers_language(alice: Account) -> None:
     for person, path, shown in pages:
         browser = browser_of(person)
         browser.cookies["django_language"] = "fr"
-        with translation.override(None):  # the request's language stays in the thread
+        with translation.override(None):  # the request's language stays set in the thread
             text = browser.get(path).content.decode()
         assert shown in text, path
         assert "Customer refused" not in text, path

@@ -1,4 +1,4 @@
-"""`meta.total` is exact: it follows every way in which orders come, move and go, also while counts are folded."""
+"""`meta.total` is exact however orders come, move and go, even while counts are being folded."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event as Flag
@@ -100,7 +100,7 @@ def test_totals_stay_exact_while_many_import_move_and_fold_at_once(alice, api):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_total_never_falls_while_orders_are_only_imported(alice, api):
-    """A reader in the middle of a fold must see all of the old rows or the new one."""
+    """A reader in the middle of a fold must see either all the old rows or the new one."""
     done = Flag()
     seen = []
 

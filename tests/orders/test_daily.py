@@ -1,4 +1,4 @@
-"""A merchant's figures are what the rows say, whatever is summed up already, by plain SQL over all of them."""
+"""A merchant's figures equal what plain SQL over all rows says, however much is summed up already."""
 
 import time
 from collections import Counter
@@ -44,7 +44,7 @@ _WHAT = {
 
 
 def plainly(account: Account, dimension: str, first: date, last: date, moves: str) -> dict[str, tuple[int, Decimal]]:
-    """Count of orders and sum by key, of the changes that `moves` says."""
+    """Return the number of orders and their sum by key, for the changes that `moves` selects."""
     key, amount, more = _WHAT[dimension]
     items = "JOIN orders_orderitem i ON i.order_id = o.id" if dimension in ("product", "name") else ""
     with connection.cursor() as cursor:
@@ -111,7 +111,7 @@ def assert_equal(account: Account, first: date = LONG) -> None:
 
 
 def made(account: Account) -> list[tuple[date, int]]:
-    """How many orders there are of each day."""
+    """Return how many orders were made on each day."""
     dates = Order.objects.filter(account=account).values_list("created_at", flat=True)
     return sorted(Counter(at.astimezone(days.ALGIERS).date() for at in dates).items())
 
@@ -152,7 +152,7 @@ def test_figures_are_what_the_rows_say_whatever_happened(
 def test_recounting_leaves_no_more_than_a_week_to_be_read_from_the_rows(
     alice: Account, charlie: Account, monkeypatch: Any
 ) -> None:
-    """A year of a merchant's million orders is more than a look has time for."""
+    """A year of a merchant's million orders is more than a page has time to read."""
     for account in (alice, charlie):
         for age in (0, 1, 30, 31, 60, 90):
             order = factories.make_order(account)
@@ -160,7 +160,7 @@ def test_recounting_leaves_no_more_than_a_week_to_be_read_from_the_rows(
             Order.objects.filter(id=order.id).update(created_at=at)
             StatusChange.objects.filter(order=order).update(at=at)
     sum_up_days()
-    DayFigure.objects.update(new_count=90)  # past the triggers
+    DayFigure.objects.update(new_count=90)  # written past the triggers
     left = []
 
     def sum_anew(*args: Any) -> None:
@@ -233,7 +233,7 @@ def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> No
 
 
 def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
-    """It sums up whole days, writes the last of them, and takes notes of today as if they were for nothing."""
+    """The version before sums up whole days, writes only the last of them, and notes today's changes in vain."""
     factories.make_order(alice)
     day_sums.sum_up(alice.id)
     with connection.cursor() as cursor:
@@ -249,7 +249,7 @@ def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None:
-    """In a zone where the midnight was between the start of a transaction and now: zones are of whole seconds."""
+    """Uses a zone whose midnight falls between the start of a transaction and now. Zones have whole seconds."""
 
     def over() -> date:
         with connection.cursor() as cursor:
@@ -279,7 +279,7 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
         assert_equal(account)
 
 
-# Whatever it is: a row that cannot be read, a disk that is full.
+# Stands for any failure: a row that cannot be read, a full disk.
 FAILS = """
 CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'this disk is full'; END $$;
 CREATE TRIGGER fails BEFORE INSERT ON orders_dayfigure FOR EACH ROW
@@ -319,7 +319,7 @@ def test_products_of_many_days_are_added_up_without_a_sort_on_disk(alice: Accoun
             " FROM generate_series(1, 1000) AS day, generate_series(1, 150) AS product",
             [alice.id, today],
         )
-        # Less memory than a session has, for fewer rows than a large shop's year has.
+        # Less memory than a session has, in proportion to fewer rows than a large shop's year has.
         cursor.execute("ANALYZE orders_dayfigure; SET LOCAL work_mem = '300kB'")
         asked = daily.parameters(alice.id, first=LONG, last=today, today=today, divided=["product", "name"])
         statement = daily._reading({Dimension.ALL, Dimension.PRODUCT})

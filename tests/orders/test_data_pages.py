@@ -1,4 +1,4 @@
-"""The pages on which a merchant takes data out and has customers erased; and the commands that do the same."""
+"""The pages where a merchant takes data out and has customers erased, and the commands that do the same."""
 
 import io
 import json
@@ -33,7 +33,7 @@ from tests.harness.world import make_world
 from webhooks import registry
 
 PAGE, PHONE, E164 = "/account/data", "0661 22 33 44", "+213661223344"
-# Tables of accounts that are no part of an export, and why.
+# Tables of accounts that the export leaves out, and why.
 LEFT_OUT = {
     "accounts.Invitation": "mails under way",
     "accounts.Membership": "who works for the account, which is about them",
@@ -58,7 +58,7 @@ def order_of(account: Account, status: Status = Status.DELIVERED, **changes: Any
 
 
 def unzipped(answer: Any) -> dict[str, list[dict[str, str]]]:
-    """Name → the rows."""
+    """Return name → the rows."""
     with zipfile.ZipFile(io.BytesIO(b"".join(answer))) as archive:
         assert archive.testzip() is None
         return {name: read_records(archive.read(name)) for name in archive.namelist()}
@@ -128,7 +128,7 @@ def test_of_who_works_here_it_has_neither_name_nor_address(alice: Account) -> No
 
 @pytest.mark.parametrize("taken_out", [True, False], ids=["export", "erasure"])
 def test_rows_that_are_long_are_not_all_in_memory(alice: Account, taken_out: bool) -> None:
-    """Where one may have a megabyte a thousand are a gigabyte."""
+    """Where one row may have a megabyte, a thousand are a gigabyte."""
     made = {"kind": "orders", "name": "a.csv", "size": 1, "actor": "A", "user_id": uuid4()}
     upload = Upload.objects.create(account=alice, status=Upload.Status.DONE, **made)
     RefusedRow.objects.bulk_create(
@@ -147,7 +147,7 @@ def test_rows_that_are_long_are_not_all_in_memory(alice: Account, taken_out: boo
 
 
 def test_a_customers_orders_are_given_out_one_by_one(alice: Account) -> None:
-    """One may have ten megabytes, and two hundred of them were read at once."""
+    """One order may have ten megabytes, and two hundred of them used to be read at once."""
     details = {f"{n}".ljust(64, "k"): "v" * 255 for n in range(20)}
     line = factories.order_line(quantity=1, product_name="Robe", unit_price=5, attributes=details)
     for _ in range(20):

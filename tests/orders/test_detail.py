@@ -1,4 +1,4 @@
-"""GET /api/v1/orders/{id}: the order with its calls and its history, and a word for who has seen it already."""
+"""GET /api/v1/orders/{id}: the order with its calls and history, and a short answer for those who have it already."""
 
 from datetime import UTC, datetime, timedelta
 

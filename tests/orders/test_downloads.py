@@ -1,4 +1,4 @@
-"""The list of orders as a file: what its filters leave, all of it, safe to open, in constant memory."""
+"""The list of orders as a file: everything its filters leave, safe to open, in constant memory."""
 
 import threading
 import time
@@ -104,7 +104,7 @@ def test_a_row_says_all_of_an_order_and_runs_nothing(browser: Client, alice: Acc
     if form == "csv":
         assert said["Address"] == "'=HYPERLINK(1);'\n'@x"
         assert (said["Phone"], said["To pay on delivery"]) == ("'+213550123456", "4500.50")
-    else:  # texts are texts there, and numbers numbers
+    else:  # in a spreadsheet, texts stay texts and numbers are numbers
         assert said["Address"] == text
         assert (said["Phone"], said["To pay on delivery"]) == ("+213550123456", 4500.5)
 
@@ -156,7 +156,7 @@ def test_what_became_of_an_order_is_said_in_the_language_of_the_page(
     Order.objects.update(status="canceled", cancel_reason="Duplicate: of N1")
     browser.cookies["django_language"] = language
     answer = browser.get("/account/orders/download.csv")
-    with override("en"):  # as the thread may be that sends the rest of it
+    with override("en"):  # the language of the thread that sends the rest may be another
         data = b"".join(answer.streaming_content)
     places = [list(export.COLUMNS).index(name) for name in ("status", "cancel_reason", "delivery_type")]
     _header, *rows = read_csv(data, "," if language == "en" else ";")

@@ -1,4 +1,4 @@
-"""What an agent changes before confirming: written, counted, told to the merchant, and refused afterwards."""
+"""What an agent changes before confirming is written, counted and told to the merchant; afterwards it is refused."""
 
 from decimal import Decimal
 
@@ -18,7 +18,7 @@ SAMIRA = Actor(Role.AGENT, "Samira")
 
 @pytest.fixture
 def order(alice: Account) -> Order:
-    """Two robes at 1000 and a scarf at 500, 400 for shipping, 100 off."""
+    """Two robes at 1000 and a scarf at 500, plus 400 for shipping, less 100."""
     items = [
         order_line(quantity=2, product_name="Robe", unit_price=Decimal("1000.00")),
         order_line(quantity=1, product_name="Foulard", unit_price=Decimal("500.00")),

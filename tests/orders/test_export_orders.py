@@ -1,4 +1,4 @@
-"""export_orders: every order once, as a spreadsheet shows it and runs nothing of it."""
+"""export_orders: every order once, shown as text by a spreadsheet, which runs none of it."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -83,7 +83,7 @@ def test_no_cell_is_a_formula_and_all_come_back_as_they_were(
     alice: Account, tmp_path: Path, text: str, delimiter: str
 ) -> None:
     order = make_order(alice, items=[order_line(quantity=1, product_name="Sac", unit_price=Decimal(1))])
-    # Written past the import, which would take not all of these.
+    # Written directly, because an import would refuse some of these.
     written = {"customer_name": text, "customer_address": text, "notes": text, "external_id": text}
     Order.objects.filter(id=order.id).update(**written)
     OrderItem.objects.filter(order_id=order.id).update(product_name=text, attributes={text: text})
@@ -106,7 +106,7 @@ def test_each_order_comes_once_and_oldest_first_over_all_batches(
     for number in range(10):
         make_order(alice, external_id=f"N{number}")
     moment = datetime(2026, 3, 1, tzinfo=UTC)
-    for number in range(10):  # seven of one moment, over a border of batches
+    for number in range(10):  # seven at the same moment, across the border of two batches
         Order.objects.filter(external_id=f"N{number}").update(
             created_at=moment + timedelta(days=0 if 1 < number < 9 else number)
         )
@@ -157,7 +157,7 @@ def test_a_batch_costs_one_statement_and_no_transaction(alice: Account, monkeypa
     with CaptureQueriesContext(connection) as queries:
         assert len(rows(export(alice))) == 25
 
-    assert len(queries) == 2 + 3  # the account, the count for the progress bar
+    assert len(queries) == 2 + 3  # + the account and the count for the progress bar
     assert not [query for query in queries if "DECLARE" in query["sql"] or "SAVEPOINT" in query["sql"]]
 
 

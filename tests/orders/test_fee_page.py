@@ -1,4 +1,4 @@
-"""The page of the shipping fees: what is written there is what the API tells."""
+"""The page of the shipping fees: what is saved there is what the API returns."""
 
 import re
 from decimal import Decimal
@@ -47,7 +47,7 @@ def test_a_fee_that_somebody_else_has_changed_too_is_replaced_by_who_saves_again
     api.put(path, {"fees": [{"wilaya": "16", "home": 400, "desk": 300}, {"wilaya": "31", "home": 1}]})
     shown = browser.get(PAGE).context["form"].initial
     api.put(path, {"fees": [{"wilaya": "16", "home": None, "desk": 350}, {"wilaya": "31", "home": 2}]})
-    mine = shown | {"home-16": "450", "desk-16": "350"}  # the one otherwise, the other as they did
+    mine = shown | {"home-16": "450", "desk-16": "350"}  # one changed otherwise than by the API, the other alike
 
     refused = browser.post(PAGE, mine)
 
@@ -82,6 +82,6 @@ def test_the_page_costs_the_same_with_no_fee_and_with_all(
 
 def test_another_account_has_its_own(browser: Client, alice: Account, charlie: Account) -> None:
     ShippingFee.objects.create(account=charlie, wilaya_code="16", home=777)
-    assert not re.search(r"\b777\b", browser.get(PAGE).content.decode())  # random tokens may have it in them
+    assert not re.search(r"\b777\b", browser.get(PAGE).content.decode())  # random tokens may contain 777
     browser.post(PAGE, {"home-16": "1"})
     assert kept(charlie) == {"16": (Decimal(777), None)}

@@ -1,4 +1,4 @@
-"""The merchant's home: today and a period, what needs them, pictures with tables, and files; of their orders alone."""
+"""The merchant's home: today, a period, what needs them, charts with tables, and files; of their own orders alone."""
 
 import re
 from datetime import timedelta
@@ -68,7 +68,7 @@ def file(browser: Client, by: str) -> list[dict[str, str]]:
 
 
 def lived(account: Account, agent: User) -> None:
-    """Six orders of 1000 dinars each: one waits, one is canceled, the others are confirmed and get on their way."""
+    """Six orders of 1000 dinars each: one waits, one is canceled, the others are confirmed and on their way."""
     orders = [make_order(account, total_amount=Decimal(1000), source="facebook") for _ in range(6)]
     for order in orders[1:]:
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
@@ -173,7 +173,7 @@ def test_a_line_that_is_called_as_a_product_is_only_a_name(browser: Client, alic
 def test_what_there_is_too_much_of_is_together(
     browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also in the shares of the whole."""
+    """This holds for the shares of the whole, too."""
     monkeypatch.setattr(daily, "MOST_KEYS", 2)
     product = factories.ProductFactory(account=alice, name="Robe")
     for count, name in enumerate(("Sac", "Bague", "Voile", "Foulard")):
@@ -263,7 +263,7 @@ def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
 def test_a_wrong_number_that_the_order_still_has_is_wrong(
     edit: editing.Edit, browser: Client, alice: Account, agent: User
 ) -> None:
-    """As for the call center, where the order goes on waiting for a supervisor."""
+    """The call center sees it the same way: the order goes on waiting for a supervisor."""
     factories.open_always()
     order = make_order(alice, customer_phone="0550123456")
     call = lifecycle.Call(agent, CallNote.Outcome.WRONG_NUMBER)
@@ -299,7 +299,7 @@ def test_more_wrong_numbers_than_are_counted_are_said_to_be_more(
 
 
 def test_an_order_that_was_often_called_and_changed_is_looked_at_once(alice: Account, agent: User) -> None:
-    """A test order takes 1 000 calls and 10 000 changes: Home took four seconds for two of these."""
+    """A test order takes 1 000 calls and 10 000 changes. Two such orders made Home take four seconds."""
     order, now = make_order(alice), timezone.now()
     CallNote.objects.bulk_create(
         CallNote(account=alice, order=order, outcome="wrong_number", created_at=now - timedelta(minutes=number))
@@ -364,7 +364,7 @@ def test_what_needs_the_merchant_is_counted_as_tables_are(browser: Client, alice
 
 @pytest.mark.django_db(transaction=True)
 def test_the_last_week_has_seven_days_with_today(browser: Client, alice: Account) -> None:
-    """A piece was ordered on each of eight days: what is left for seven of them lasts."""
+    """One piece was ordered on each of eight days, so the stock lasts for as long as seven of them say."""
     product = factories.ProductFactory(account=alice, stock_quantity=7)
     for _ in range(8):
         date_back(timedelta(days=1))
@@ -398,7 +398,7 @@ def test_refused_rows_stay_when_another_file_is_not_taken_in(browser: Client, al
         Upload.objects.create(**made, status=status, name=f"{number}.csv", finished_at=timezone.now())
         for number, status in enumerate(statuses)
     ]
-    for upload in (uploads[0], uploads[2]):  # the latter was stopped amid its rows
+    for upload in (uploads[0], uploads[2]):  # the latter was stopped in the middle of its rows
         RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=["x"], faults=[])
     shown = page(browser)
     assert "2 rows of files were refused" in shown
@@ -439,7 +439,7 @@ def test_a_webhook_that_fails_needs_the_merchant(browser: Client, alice: Account
     registry.register(charlie.id, url="https://203.0.114.2/hooks", events=["order.confirmed"])
     assert "webhook does not answer" not in page(browser)
     Webhook.objects.update(is_failing=True, failing_since=timezone.now() - timedelta(minutes=59))
-    assert "webhook does not answer" not in page(browser)  # nor is there a mail yet
+    assert "webhook does not answer" not in page(browser)  # no mail has been sent yet, either
     Webhook.objects.update(failing_since=timezone.now() - timedelta(minutes=61))
     shown = page(browser)
     assert "1 webhook does not answer" in shown
@@ -499,7 +499,7 @@ def test_the_number_of_statements_is_the_same_however_much_there_is(
 def test_where_more_waits_to_be_counted_than_a_page_has_time_for_it_says_so(
     browser: Client, alice: Account, charlie: Account, agent: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was read for half a minute, and then nothing could be saved."""
+    """It used to be read for half a minute, during which nothing could be saved."""
     lived(alice, agent)
     moves = StatusChange.objects.filter(account=alice).count()
     date_back(timedelta(days=1))

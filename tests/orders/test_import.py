@@ -1,4 +1,4 @@
-"""POST /api/v1/orders: what is needed, what is understood, what comes back, and what is refused."""
+"""POST /api/v1/orders: what is required, understood, returned and refused."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ ITEM = order_body()["items"][0]
 
 
 def exact(answer):
-    """The body with each number with a point as the decimal that was written."""
+    """Return the body with each number that has a point as the decimal that was written."""
     return json.loads(answer.content, parse_float=Decimal)
 
 
@@ -418,7 +418,7 @@ def test_of_20_at_once_with_one_external_id_one_is_imported(alice, api_for):
 
 
 def test_no_statement_of_an_import_is_read_anew_by_the_driver(api):
-    """psycopg keeps what it finds out about statements of up to so many characters; an import has none longer."""
+    """psycopg caches what it has parsed only of statements up to a certain length; none of an import is longer."""
     sent = []
 
     def note(execute, sql, *args):

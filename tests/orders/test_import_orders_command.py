@@ -38,14 +38,14 @@ from tests.orders.files import COLUMNS, row, run
 @pytest.mark.parametrize("command", ["import_orders", "import_products"])
 @pytest.mark.parametrize("who", ["account", "holder"])
 def test_a_deactivated_account_takes_no_file_in(command: str, who: str, alice: Account, write: Any) -> None:
-    """As by the API and the pages."""
+    """As with the API and the pages."""
     (Account if who == "account" else User).objects.update(is_active=False)
     with pytest.raises(CommandError, match="is deactivated"):
         call_command(command, str(write([row()])), "--account", alice.holder.email)
 
 
 def test_a_file_that_lacks_what_every_order_needs_is_refused_as_a_whole(alice: Account, tmp_path: Path) -> None:
-    """One of headings that nobody knows, and no rows, was imported."""
+    """A file with unknown headings and no rows used to count as imported."""
     path = tmp_path / "orders.csv"
     path.write_text("foo;bar\n")
     with pytest.raises(CommandError, match=r"has no column customer_name, customer_phone, .*quantity. Its first line"):
@@ -63,7 +63,7 @@ def test_of_several_sheets_the_one_that_is_read_is_named(alice: Account, tmp_pat
 
 
 def test_the_report_is_nobody_elses_to_read(alice: Account, write: Any, tmp_path: Path) -> None:
-    """Also in the place of one that was."""
+    """This also holds when it replaces a report that others could read."""
     report = tmp_path / "report.csv"
     for _ in range(2):
         run(write([row(customer_phone="1")]), alice, "--report", str(report))
@@ -102,7 +102,7 @@ def test_a_batch_costs_as_many_statements_as_an_order(
     good = [row(external_id=f"N{number}") for number in range(400)]
     bad = [row(external_id=f"B{number}", total_amount="-1", product_id=str(uuid4())) for number in range(400)]
 
-    # Account, numbers that are there, products, the insert; and erasures, before and after.
+    # The account, known numbers, products and the insert; and erasures, before and after.
     with django_assert_num_queries(6):
         result, _ = run(write(good + bad), alice)
 
@@ -150,7 +150,7 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_imported(ali
 def test_a_report_takes_the_place_of_no_folder_and_no_pipe(
     alice: Account, write: Any, tmp_path: Path, make: Callable[[Path], None], is_linked: bool
 ) -> None:
-    """A device is as a pipe: with a file in its place nothing else on the machine would find it."""
+    """A device is like a pipe: were a file in its place, nothing else on the machine would find it."""
     there, report = tmp_path / "there", tmp_path / ("link" if is_linked else "there")
     make(there)
     before = there.stat()
@@ -204,9 +204,9 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
 def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     path = write([row(external_id=f"N{number}") for number in range(6000)])
     command = ["manage.py", "import_orders", str(path), "--account", alice.holder.email]
-    with held_up(lambda: make_order(alice, external_id="N5999")):  # it is not through before it is killed
+    with held_up(lambda: make_order(alice, external_id="N5999")):  # still running when it is killed
         kill_once(Order.objects.count, *command)
-    end_sessions()  # what it had asked PostgreSQL for is over
+    end_sessions()  # what it had asked PostgreSQL to do has ended
     before = Order.objects.count()
     assert 0 < before < 6000
 
@@ -221,7 +221,7 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
 def test_interrupted_it_says_how_to_go_on(
     told: signal.Signals, code: int, alice: Account, write: Any, tmp_path: Path
 ) -> None:
-    """Ctrl-C, or systemd, while a batch waits for another import of the same order, whose transaction is still open."""
+    """Ctrl-C, or systemd, stops it while a batch waits for the open transaction of another import of the same order."""
     path, report = write([row(external_id=f"N{number}") for number in range(1500)]), tmp_path / "refused.csv"
     with transaction.atomic():
         make_order(alice, external_id="N1200")
@@ -244,7 +244,7 @@ def test_interrupted_it_says_how_to_go_on(
 
 
 def interrupted(path: Path, account: Account, *options: str) -> tuple[str, str]:
-    """What is said, and how it ends."""
+    """Return what it says and how it ends."""
     err = StringIO()
     with pytest.raises(CommandError) as raised:
         call_command(
@@ -283,7 +283,7 @@ def test_who_is_erased_meanwhile_may_be_back_and_that_is_said(
     alice: Account, charlie: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...],
     is_twins: bool,
 ) -> None:  # fmt: skip
-    """Of a file that is uploaded the erasure knows, and refuses; of one that a command takes in the command does."""
+    """With an upload the erasure knows the file and refuses; with a command it is the command that tells."""
     twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
     path, whole = write([row(external_id=f"N{number}") for number in range(3)]), OrderRows.take
     for account in (charlie, twin if is_twins else alice):
@@ -411,7 +411,7 @@ def test_a_standard_input_that_is_closed_is_a_sentence(alice: Account, monkeypat
 
 @pytest.mark.django_db
 def test_a_file_comes_by_standard_input(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As into a container, which does not see the file."""
+    """As in a container, which does not see the file."""
     rows = [row(external_id=f"A{number}") for number in range(3)]
     with write(rows).open() as file:
         monkeypatch.setattr(sys, "stdin", file)
@@ -434,7 +434,7 @@ def test_an_input_without_end_does_not_fill_the_disk(alice: Account, monkeypatch
 
 
 def test_a_device_is_no_file(alice: Account) -> None:
-    """/dev/zero and /dev/full can be read without end."""
+    """/dev/zero can be read without end, and so can /dev/full."""
     with pytest.raises(CommandError, match=r"^/dev/zero is a device and no file\.$"):
         call_command("import_orders", "/dev/zero", "--account", alice.holder.email)
 

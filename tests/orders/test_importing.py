@@ -1,4 +1,4 @@
-"""importing.import_orders: many bodies at once, each with its order or with all that is wrong with it."""
+"""importing.import_orders: many bodies at once, each answered with its order or with everything wrong with it."""
 
 from decimal import Decimal
 from uuid import uuid4
@@ -78,7 +78,7 @@ def test_importing_no_bodies_costs_no_statement(alice):
 @pytest.mark.parametrize("believed", plans.UNCOUNTED)
 @pytest.mark.parametrize("plan", ["force_generic_plan", "force_custom_plan"])
 def test_of_orders_that_are_there_only_those_that_are_named_are_read(alice, believed, plan):
-    """Also before PostgreSQL has counted the table, as it is when a new service takes in its first file."""
+    """This also holds before PostgreSQL has analyzed the table, as when a new service takes in its first file."""
     plans.fill_uncounted(make_order(alice, external_id="0"), believed)
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL plan_cache_mode = {plan}")

@@ -1,4 +1,4 @@
-"""Every way an order moves, by whom, and what is said to those who may not: the table of docs/architecture.md."""
+"""Every move of an order, who may make it, and what others are told: the table of docs/architecture.md."""
 
 import json
 from datetime import timedelta
@@ -32,7 +32,7 @@ TABLE = {
 
 
 def state(order):
-    """All that a move could change."""
+    """Everything that a move could change."""
     (row,) = Order.objects.filter(id=order.id).values()
     return (
         row,

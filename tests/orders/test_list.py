@@ -1,4 +1,4 @@
-"""GET /api/v1/orders: pages, order and filters, against what a loop over all orders would give."""
+"""GET /api/v1/orders: pages, order and filters, compared with a loop over all orders."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ def created(order, at, **fields):
 
 @pytest.fixture
 def many(alice, charlie):
-    """47 orders of Alice's, some made at the same time, in all statuses; and some of Charlie's."""
+    """47 orders of Alice's in all statuses, some made at the same time; and some of Charlie's."""
     orders = make_orders(alice, ({"external_id": str(number)} for number in range(47)))
     statuses = list(Status)
     for number, order in enumerate(orders):
@@ -98,7 +98,7 @@ def test_a_far_page_is_the_same_page(api, many, query, monkeypatch):
 
 @pytest.mark.parametrize(("sort", "beyond", "before"), [("", "<", 14), ("&sort=created_at", ">=", 33)])
 def test_days_before_a_far_page_are_passed_by(api, many, sort, beyond, before, monkeypatch):
-    """Where these are summed up. 33 of the orders are of the first day, as Algeria has it, and 14 of the second."""
+    """Where these are summed up. In Algeria's time, 33 of the orders are of the first day and 14 of the second."""
 
     def pages():
         return [ids(api.get(f"{ORDERS}?per_page=3&page={page}{sort}")) for page in range(1, 18)]
@@ -142,7 +142,7 @@ def test_each_phone_is_looked_up_in_its_own_index(alice, api, query):
 
 
 def plan_of(api, path, part):
-    """How the one statement of a call is executed that has this in it."""
+    """Return the plan of the one statement of a call that contains `part`."""
     with CaptureQueriesContext(connection) as queries:
         assert api.get(path).status_code == 200
     (sql,) = (each["sql"] for each in queries if part in each["sql"])
@@ -262,7 +262,7 @@ def test_an_unknown_status_is_refused(api, status):
 
 
 def moments():
-    """Around midnight of 10 March in Algeria, which is 23:00 UTC of the day before."""
+    """Orders around midnight of 10 March in Algeria, which is 23:00 UTC of the day before."""
     start = datetime(2026, 3, 9, 23, tzinfo=UTC)
     instant = timedelta(microseconds=1)
     return {
@@ -447,7 +447,7 @@ def test_ids_are_handed_out_in_the_order_of_time(alice):
 
 
 def test_the_last_page_is_read_from_the_end(alice, api, django_assert_max_num_queries):
-    """Its cost must not grow with the pages before it: it is asked for in reverse."""
+    """Its cost must not grow with the number of pages before it, so it is read in reverse."""
     for _ in range(10):
         make_order(alice)
     with django_assert_max_num_queries(4) as captured:

@@ -206,7 +206,7 @@ def test_tax_may_be_a_line(alice: Account, write: Any) -> None:
 
 
 def test_nor_does_a_total_below_each_order(alice: Account, write: Any) -> None:
-    """Of the file's lines only the first is the sum of all above."""
+    """Only the first total is the sum of all the file's lines above it."""
     nobody = dict.fromkeys(COLUMNS, "")
     rows = []
     for number, prices in (("A1", [2500, 4000]), ("A2", [100, 200, 200]), ("A3", [300]), ("A4", [100, 100])):
@@ -227,12 +227,12 @@ def test_nor_does_a_total_below_each_order(alice: Account, write: Any) -> None:
 def test_a_total_that_may_be_a_product_keeps_the_order_out(
     alice: Account, write: Any, tmp_path: Path, below: list[str]
 ) -> None:
-    """There is a brand of this name: the order went in without this line and those below it."""
+    """There is a brand named Total. The order used to go in without this line and those below it."""
     nobody = dict.fromkeys(COLUMNS, "")
     total, *sac = (nobody | {"product_name": name, "quantity": "1", "unit_price": "10"} for name in ("Total", *below))
     path, report = write([row(total_amount=""), total, *sac, row(external_id="A2")]), tmp_path / "refused.csv"
 
-    for imported in (1, 0):  # however often
+    for imported in (1, 0):  # however often it is imported
         result, _ = run(path, alice, "--report", str(report))
         assert (result["imported"], [each["line"] for each in result["errors"]]) == (imported, [2])
         assert "it is a product" in result["errors"][0]["errors"]["external_id"][0]
@@ -246,7 +246,7 @@ def test_a_total_that_may_be_a_product_keeps_the_order_out(
 
 
 def test_no_total_of_a_report_is_told_by_its_sums(alice: Account, write: Any, tmp_path: Path) -> None:
-    """In the file it was not the sum of the lines above, of which the report lacks some."""
+    """In the file it was not the sum of the lines above. The report lacks some of these."""
     nobody = dict.fromkeys(COLUMNS, "")
     total = nobody | {"product_name": "Total", "quantity": "2", "unit_price": "9"}
     one = {"quantity": "1", "total_amount": ""}
@@ -269,7 +269,7 @@ def test_an_empty_row_ends_an_order_and_a_cell_of_several_lines_does_not(alice: 
 
 
 def test_an_empty_row_below_each_row_ends_none(alice: Account, write: Any) -> None:
-    """As of a file whose line ends some program has doubled."""
+    """As in a file whose line ends were doubled by some program."""
     merged = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "1"}
     path = write([row(total_amount=""), merged, row(external_id="A2", total_amount="")])
     path.write_text(path.read_text().replace("\n", "\n\n"))

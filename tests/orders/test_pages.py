@@ -1,4 +1,4 @@
-"""The account's pages about orders: find, read, cancel, of one's own alone."""
+"""The account's pages about orders: find, read and cancel one's own alone."""
 
 import re
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def of(order: Order, what: str = "") -> str:
 def test_orders_are_found_as_by_the_api(alice: Account, browser: Client, agent: User) -> None:
     make_order(alice, customer_name="Amine", external_id="1042", customer_address="Cité 5 Juillet")
     make_order(alice, customer_name="Lynda", phone="0770 98 76 54")
-    sara = make_order(alice, customer_name="سارة", external_id="20260101")  # a number that might be a phone's
+    sara = make_order(alice, customer_name="سارة", external_id="20260101")  # a number that might be a phone number
     lifecycle.confirm(sara.id, actor=Actor.of_staff(agent))
     make_order(alice, customer_name="Nadia", phone="020 26 01 01")
     Order.objects.filter(customer_name="Amine").update(created_at=datetime(2026, 3, 5, 23, 30, tzinfo=UTC))
@@ -162,7 +162,7 @@ def test_an_order_tells_all_that_happened_to_it(
     )
     for each in (order, other):
         lifecycle.confirm(each.id, actor=Actor.of_staff(agent))
-    # Two orders that move in the same microsecond are still told apart.
+    # Two orders that move in the same microsecond must still be told apart.
     at = StatusChange.objects.get(order=order, to_status="confirmed").at
     StatusChange.objects.filter(order=other, to_status="confirmed").update(at=at)
     Delivery.objects.update(created_at=at)
@@ -186,7 +186,7 @@ def test_an_order_tells_all_that_happened_to_it(
 def test_moves_of_one_moment_stand_in_their_order_each_with_what_was_told_of_it(
     alice: Account, agent: User, browser: Client
 ) -> None:
-    """A courier says that an order is delivered which nobody had noted as shipped."""
+    """A courier reports as delivered an order that nobody had marked as shipped."""
     registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.shipped", "order.delivered"])
     order = make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
@@ -331,7 +331,7 @@ def test_an_order_that_has_changed_is_asked_about_again_with_the_reason(alice: A
 
 
 def test_who_was_faster_is_told_by_the_pages_clock(alice: Account, browser: Client, agent: User) -> None:
-    """A day later in Algeria than in UTC."""
+    """It is a day later in Algeria than in UTC."""
     order = make_order(alice)
     order = lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
     StatusChange.objects.update(at=datetime(2026, 3, 1, 23, 30, tzinfo=UTC))
@@ -380,7 +380,7 @@ def test_an_order_that_changed_meanwhile_is_not_canceled(alice: Account, browser
 
 
 def test_the_log_names_who_canceled_alone(alice: Account, browser: Client, agent: User) -> None:
-    """And no other who was about to, who is told."""
+    """Someone who came too late to cancel is told so, and not logged."""
     order = make_order(alice)
     lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
     assert cancel(browser, order).url == of(order)

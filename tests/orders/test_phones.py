@@ -1,4 +1,4 @@
-"""Algerian phone numbers: every usual way of writing one is one number; what is none is refused."""
+"""Algerian phone numbers: every usual way of writing one gives the same number; anything else is refused."""
 
 import re
 import time
@@ -87,7 +87,7 @@ BETWEEN = [" / ", "/", " - ", "-", ", ", ",", " ", " ou ", " و ", "\n", "\r\n",
 among = st.sampled_from(BETWEEN)
 bare = st.builds(in_pairs, national, st.sampled_from(["", " ", ".", "-"]))
 full = st.builds("{}{}".format, st.sampled_from(["0", "+213", "+213 ", "00213 ", "+213 (0) "]), bare)
-# Without what might be a prefix amid its digits.
+# Without digits inside that might be a prefix.
 plain = (st.from_regex(r"[567][1-9]{8}|[1-4][1-9]{7}", fullmatch=True)).filter(lambda number: "213" not in number)
 
 
@@ -102,13 +102,13 @@ plain = (st.from_regex(r"[567][1-9]{8}|[1-4][1-9]{7}", fullmatch=True)).filter(l
         "(+213) 0550 123 456",
         "550 12 34 56",
         "021 35 56 67",
-        "21 35 56 67",  # which begins like +213
-        "213 5 56 67 78 89",  # which begins like a landline of 021 3
+        "21 35 56 67",  # begins like +213
+        "213 5 56 67 78 89",  # begins like a landline of 021 3
         "0550 12 34 56 - 021 55 66 77",
         "550 12 34 56 / 770 12 34 56",
         "Tel: 0550 12 34 56",
         "12345678901",
-        # Of other countries.
+        # Numbers of other countries.
         "+33 6 12 34 56 78",
         "+33.6.12.34.56.78",
         "(+33) 6 12 34 56 78",
@@ -144,7 +144,7 @@ def test_a_number_is_found_among_others_however_all_of_them_are_written(before, 
     assert phones.finder(f"+213{re.sub('[^0-9]', '', number)}")(text), text
 
 
-@settings(deadline=None)  # each example looks for dozens of numbers
+@settings(deadline=None)  # each example searches for dozens of numbers
 @given(st.lists(plain, min_size=2, max_size=4), st.sampled_from(["", "0"]), among)
 def test_no_number_is_found_that_is_made_of_parts_of_others(numbers, zero, between):
     text = between.join(zero + in_pairs(number) for number in numbers)
@@ -180,7 +180,7 @@ def test_a_landline_is_not_found_in_the_end_of_a_number_nor_across_two(text: str
      "le 12/05/2024", "0550 12 34 56, poste 12,"],
 )  # fmt: skip
 def test_a_number_without_its_zero_is_found_behind_short_figures(before: str, number: str) -> None:
-    """Of a house, a postal code, a date."""
+    """The figures are those of a house, a postal code, a date."""
     digits = number.replace(" ", "")
     assert phones.finder(f"+213{digits}")(f"{before} {number}")
     assert not phones.finder(f"+213{digits}")(f"{before} {number}8")
@@ -286,7 +286,7 @@ def test_an_impossible_number_is_422(api, phone):
 
 @given(st.sampled_from(["0", "+213", "00213"]), mobile, st.integers(1, 8))
 def test_a_plain_mobile_number_is_read_as_the_parser_reads_it(prefix: str, digits: str, cut: int) -> None:
-    """The hyphen keeps the second text from the short way."""
+    """The hyphen keeps the second text off the fast path."""
     plain = phones.to_e164(f"{prefix}{digits[:cut]} {digits[cut:]}")
 
     assert plain == phones.to_e164(f"{prefix}{digits[:cut]}-{digits[cut:]}") == f"+213{digits}"

@@ -1,4 +1,4 @@
-"""How many statements each call may cost, BEGIN and COMMIT included; it does not grow with what is asked for."""
+"""How many statements each call may cost, BEGIN and COMMIT included. It does not grow with what is requested."""
 
 from datetime import datetime, timedelta
 
@@ -24,7 +24,7 @@ def api(alice, api_for):
 
 
 def statements(call, status):
-    """The statements of a request whose key is believed, as it is under load."""
+    """Return the statements of a request whose key is cached, as it is under load."""
     with CaptureQueriesContext(connection) as queries:
         answer = call()
     assert answer.status_code == status, answer.content

@@ -33,7 +33,7 @@ HOME = "/account/quick-start"
 
 @pytest.fixture
 def trying(twin: Account, browser: Client) -> Account:
-    """The twin, which Alice's browser shows."""
+    """The twin, as Alice's browser shows it."""
     browser.post("/account/mode", {"to": "test"})
     return twin
 
@@ -44,7 +44,7 @@ def webhook(trying: Account) -> Webhook:
 
 
 def lines_in(text: str) -> dict[str, str]:
-    """What the copy buttons copy, by language."""
+    """Return what the copy buttons copy, by language."""
     found = re.findall(r'<code id="lines-(\w+)">(.*?)</code>', text, re.S)
     return {language: html.unescape(lines) for language, lines in found}
 
@@ -71,7 +71,7 @@ def test_from_a_key_to_a_verified_webhook_of_a_confirmed_order(
     settings: Any,
     tmp_path: Path,
 ) -> None:
-    """By the lines as they stand, in the order of the page's steps."""
+    """Runs the lines as they stand, in the order of the page's steps."""
     settings.WEBHOOK_ALLOW_PRIVATE = True
     answer = browser.post(HOME, headers={"Host": live_server.url.removeprefix("http://")})
     (tmp_path / file).write_text(lines_in(answer.content.decode())[language], encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Many decide at the same moment: each order has one winner, and everyone else is told."""
+"""Many decide at the same moment: each order has one winner, and everyone else is told so."""
 
 from collections import Counter
 from datetime import timedelta
@@ -24,7 +24,7 @@ AGENTS = [Actor(Role.AGENT, f"Agent {number}") for number in range(12)]
 
 
 def attempt(move, order, **kwargs):
-    """What became of a move: "moved", or the class of its refusal."""
+    """Return what became of a move: "moved", or the class of its refusal."""
     try:
         move(order.id, **kwargs)
     except Refused as refusal:
@@ -41,7 +41,7 @@ def test_confirm_against_cancel_has_exactly_one_winner(alice):
         return [attempt(move, order, actor=AGENTS[number]) for order in turned]
 
     outcomes = Counter(outcome for row in at_once(12, decide) for outcome in row)
-    # An agent's cancel of an order that is confirmed already needs a supervisor.
+    # An agent needs a supervisor to cancel an order that is confirmed already.
     assert outcomes["moved"] == 12
     assert set(outcomes) <= {"moved", "AlreadyDecided", "NotAllowed"}
     for order in Order.objects.all():
@@ -113,7 +113,7 @@ def clock():
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_change_that_waited_for_a_lock_is_dated_after_it(alice, count):
-    """Who read the list in the meantime asks next for what has changed since."""
+    """A client that read the list in the meantime asks next for what has changed since."""
     orders = sorted((make_order(alice) for _ in range(count)), key=lambda order: order.id)
 
     def change():
@@ -150,7 +150,7 @@ def test_orders_of_a_long_transaction_are_dated_when_they_are_written(alice):
 
 
 def test_who_asks_for_changes_as_the_documentation_says_misses_none(alice, api):
-    """docs/orders.md, "What has changed": from the last page down, with an overlap, while orders change."""
+    """docs/orders.md, "What has changed": reading from the last page down, with an overlap, while orders change."""
     waiting = iter([make_order(alice) for _ in range(50)])
     Order.objects.update(
         created_at=F("created_at") - timedelta(hours=1), updated_at=F("updated_at") - timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""An order by its written statement is what Django reads of it."""
+"""The hand-written statement reads an order exactly as Django does."""
 
 import pytest
 from django.utils import timezone

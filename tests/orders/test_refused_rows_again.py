@@ -1,4 +1,4 @@
-"""Rows of orders that were refused: mended in the report or in the file, and imported again."""
+"""Refused rows of orders: mended in the report or in the file, and imported again."""
 
 import csv
 from decimal import Decimal
@@ -74,7 +74,7 @@ def test_a_row_that_is_fed_back_is_a_line_of_its_own_order_and_of_no_other(
 
 
 def test_a_row_without_a_number_in_a_report_is_refused_with_the_order_above(alice: Account, tmp_path: Path) -> None:
-    """It may be a line of it, and may be a stranger's: so it stood in reports of earlier versions."""
+    """It may be a line of that order or of a stranger's. Reports of earlier versions had such rows."""
     merged = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
     foulard, good = merged | {"product_name": "Foulard"}, row(external_id="A2")
     report = tmp_path / "refused.csv"
@@ -84,7 +84,7 @@ def test_a_row_without_a_number_in_a_report_is_refused_with_the_order_above(alic
         rows = zip((2, 3, 5, 6), (row(total_amount=""), foulard, merged, good), strict=True)
         writer.writerows({"line": line, "refused": "x"} | cells for line, cells in rows)
 
-    for imported in (1, 0):  # however often
+    for imported in (1, 0):  # however often it is imported
         again = tmp_path / f"again{imported}.csv"
         result, _ = run(report, alice, "--report", str(again))
         assert (result["imported"], result["refused"]) == (imported, 1)
@@ -128,7 +128,7 @@ def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(
 def test_an_order_whose_number_is_mended_in_its_first_row_alone_waits_for_the_others(
     alice: Account, write: Any, tmp_path: Path, number: str, whose: dict[str, str]
 ) -> None:
-    """It went in without them; and with its number, when that was mended, they were called already there."""
+    """It used to go in without them. Once their number was mended too, they were reported as already there."""
     below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
     below |= {"external_id": number} | whose
     other = row(external_id=number, customer_name="Nadia", customer_phone="0661234567")
@@ -172,7 +172,7 @@ def test_a_line_with_another_number_and_no_customer_keeps_the_order_above_out(
     """It can be no order of its own, and the order above may lack it."""
     below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
     path, report = write([row(total_amount=""), below | {"external_id": number}, below]), tmp_path / "refused.csv"
-    for again in ("again.csv", "last.csv", "unread.csv"):  # however often
+    for again in ("again.csv", "last.csv", "unread.csv"):  # however often it is imported
         result, _ = run(path, alice, "--report", str(report))
         assert (result["imported"], result["refused"]) == (0, 1)
         ((column, (said,)),) = result["errors"][0]["errors"].items()
@@ -230,7 +230,7 @@ def test_a_second_order_of_a_customer_is_told_first_that_its_number_cannot_be_us
 
 
 def test_lines_that_an_order_was_imported_without_are_not_called_already_there(alice: Account, write: Any) -> None:
-    """Rows that lay apart are moved below each other, and the file is given again."""
+    """Rows that were apart are moved below each other, and the file is given again."""
     rows = [row(), row(external_id="A2"), row(product_name="Sac")]
     assert run(write(rows), alice)[0]["imported"] == 2
 

@@ -1,4 +1,4 @@
-"""The list's `q` finds by its index what it finds without, whatever is written, changed and deleted meanwhile."""
+"""The list's `q` finds the same with its index as without, whatever is written, changed and deleted meanwhile."""
 
 import threading
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def text(chance: Random) -> str:
 
 
 def orders_of(account: Account, chance: Random, count: int, prefix: str = "") -> list[Order]:
-    """Written as if some hours ago, a second apart."""
+    """Make orders as if a few hours ago, one second apart."""
     phones = [f"05{chance.randrange(50_000_000, 60_000_000)}" for _ in range(count)]
     second = [f"06{chance.randrange(50_000_000, 60_000_000)}" if chance.random() < 0.5 else None for _ in range(count)]
     made = make_orders(
@@ -70,7 +70,7 @@ def read_all(account: Account, q: str, **more: str) -> list[Any]:
 
 
 def asked(account: Account, chance: Random) -> Iterator[str]:
-    """Parts of what is there, in other cases too, and what is not."""
+    """Yield parts of what is there, also in other cases, and what is not there."""
     for order in chance.sample([*Order.objects.filter(account=account)], 8):
         yield order.phone_2_e164 or "-"
         whole = chance.choice([order.customer_name, order.customer_phone, order.phone_e164, order.customer_address])
@@ -97,7 +97,7 @@ def test_by_the_index_as_without_it(alice: Account, charlie: Account, seed: int)
     orders_of(charlie, chance, 30, "C")
     index_texts()
     assert Searchable.objects.get(account=alice).through
-    assert (OrderTrigrams.objects.count(), SearchChange.objects.count()) == (80, 0)  # whole steps: 60 and 20
+    assert (OrderTrigrams.objects.count(), SearchChange.objects.count()) == (80, 0)  # in whole steps: 60 and 20
     same(alice, chance)
 
     changed = [*Order.objects.filter(account=alice).order_by("id")[:25]]
@@ -171,7 +171,7 @@ def test_each_account_and_its_twin_find_their_own(
         own = set(Order.objects.filter(account=account).values_list("pk", flat=True))
         assert set(found(account, "benali")) == own
     assert api.get("/api/v1/orders?q=benali").json()["meta"]["total"] == STEP
-    # Nothing tells one account's words from another's: their hashes are not the same.
+    # Hashes differ between accounts, so that one account's words reveal nothing of another's.
     of = [OrderTrigrams.objects.filter(account=account).first() for account in accounts]
     assert not set(of[0].trigrams) & set(of[1].trigrams)
 
@@ -208,7 +208,7 @@ def test_what_is_changed_while_it_is_indexed_is_found_afterwards(alice: Account)
     trigrams.due()
     other = Background(change)
     assert changed.wait(PATIENCE)
-    # An open transaction may still write orders of its time: nothing after its start is taken as whole.
+    # An open transaction may still write orders dated at its start, so nothing after that counts as complete.
     Order.objects.filter(pk=orders[-1].pk).update(created_at=timezone.now())
     while trigrams.index(alice.id):
         pass

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 COURIER = Actor.of_command("update_shipments")
 SHIPPED, DELIVERED, RETURNED = Status.SHIPPED, Status.DELIVERED, Status.RETURNED
-# Where a courier's word leads: the steps, none where the order has been there; what is not here is refused.
+# The moves that a courier's word leads to: none if the order has been there. Pairs that are missing here are refused.
 STEPS: dict[tuple[str, Status], list[str]] = {
     ("confirmed", SHIPPED): ["shipped"],
     ("confirmed", DELIVERED): ["shipped", "delivered"],
@@ -139,7 +139,7 @@ def test_a_thousand_cost_as_many_statements_as_one(alice: Account, django_assert
 def test_of_orders_that_are_there_only_those_that_are_named_are_read(
     alice: Account, believed: str, is_named_by: str
 ) -> None:
-    """Also of orders that were imported just now: a courier's file may come before PostgreSQL has counted them."""
+    """Also of orders imported just now: a courier's file may come before PostgreSQL has analyzed the table."""
     plans.fill_uncounted(order_in("confirmed", alice), plans.UNCOUNTED[0] if believed == "counted" else believed)
     if believed == "counted":
         with connection.cursor() as cursor:

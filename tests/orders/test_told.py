@@ -1,4 +1,4 @@
-"""What is told of an order's life beside decisions: edits, calls that decide nothing, and its way to the customer."""
+"""What is told of an order's life besides decisions: edits, calls that decide nothing, and its way to the customer."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""update_shipments: a courier's file, read as couriers write it, safe to give again."""
+"""update_shipments: a courier's file, read the way couriers write it, safe to give again."""
 
 import csv
 from pathlib import Path
@@ -49,7 +49,7 @@ def statuses(*orders: Order) -> list[str]:
 
 
 def confirmed(account: Account, count: int) -> None:
-    """Many orders at once, that a courier's file can move."""
+    """Make many orders at once that a courier's file can move."""
     for number in range(count):
         make_order(account, external_id=f"N{number}")
     Order.objects.update(status="confirmed")
@@ -104,7 +104,7 @@ def test_no_word_says_two_things() -> None:
     assert [word for word in words if words.count(word) > 1] == []
 
 
-# As Yalidine's documentation of its API has them.
+# The statuses in the documentation of Yalidine's API.
 YALIDINE = (
     "Pas encore expédié", "A vérifier", "En préparation", "Pas encore ramassé", "Prêt à expédier", "En passation",
     "Ramassé", "Transfert", "Expédié", "Centre", "En localisation", "Vers Wilaya", "En transit", "Reçu à Wilaya",
@@ -298,7 +298,7 @@ def test_a_batch_costs_as_many_statements_as_an_order(
     assert counts(result) == (60, 0, 20)
 
 
-@pytest.mark.process  # what reads a spreadsheet
+@pytest.mark.process  # the process that reads a spreadsheet
 def test_a_spreadsheet_and_a_file_without_a_status(alice: Account, tmp_path: Path, write: Any) -> None:
     order = make_order(alice, external_id="1042")
     Order.objects.update(status="confirmed")
@@ -318,9 +318,9 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     command = ["manage.py", "update_shipments", str(path), "--account", alice.holder.email]
     delivered = Order.objects.filter(status="delivered")
     last = Order.objects.select_for_update().filter(external_id=f"N{count - 1}")
-    with held_up(last.get):  # it is not through before it is killed
+    with held_up(last.get):  # still running when it is killed
         kill_once(delivered.count, *command)
-    end_sessions()  # what it had asked PostgreSQL for is over
+    end_sessions()  # what it had asked PostgreSQL to do has ended
     before = delivered.count()
     assert 0 < before < count
 

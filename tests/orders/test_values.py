@@ -1,4 +1,4 @@
-"""Values: whatever text or number is sent comes back exactly as it was sent, or is refused; nothing in between."""
+"""Values: any text or number sent comes back exactly as it was sent, or is refused; nothing in between."""
 
 import json
 import unicodedata
@@ -152,7 +152,7 @@ EMPTY = [
 ]
 TOO_LONG = ["x" * 256, "ب" * 256, "x" * 100_000]
 
-# Field → (the change that sends it, what of the detail shows it).
+# Field → (the change that sends it, the part of the detail that shows it).
 PLACES = {
     "customer_name": (lambda text: {"customer_name": text}, lambda body: body["customer"]["name"]),
     "customer_address": (lambda text: {"customer_address": text}, lambda body: body["customer"]["address"]),
@@ -413,7 +413,7 @@ centimes = st.integers(0, 9_999_999_999).map(lambda number: Decimal(number).scal
 
 
 def read_amount(text):
-    """An amount through the body's JSON and the field."""
+    """Read an amount through the body's JSON and the field."""
     return Amount().run_validation(load_json(f'{{"amount": {text}}}'.encode())["amount"])
 
 

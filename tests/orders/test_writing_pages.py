@@ -1,4 +1,4 @@
-"""A merchant writes an order down: by the rules of an import, once however often it is sent."""
+"""A merchant writes an order down: by the rules of an import, and once, however often the form is sent."""
 
 import re
 from decimal import Decimal
@@ -144,7 +144,7 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(
 
 
 def test_enter_in_a_field_sends_the_order(browser: Client, alice: Account) -> None:
-    """It presses a form's first button."""
+    """Enter presses a form's first button."""
     order = make_order(alice)
     for path, button in ((PAGE, "Create the order"), (f"/account/orders/{order.id}/correct", "Save the changes")):
         form = browser.get(path).content.decode().split('class="order-form"')[1]
@@ -163,7 +163,7 @@ def test_more_lines_keep_what_is_written_and_blame_nobody(browser: Client) -> No
 
 
 def test_more_lines_are_written_at_once(browser: Client, order: Order) -> None:
-    """Who has only a keyboard is not led back to the top of the page."""
+    """Someone with only a keyboard is not sent back to the top of the page."""
     correction = browser.post(f"/account/orders/{order.id}/correct", fields(browser, order) | {"more": "1"})
     for answer, number in ((send(browser, more="1"), 2), (correction, 2)):
         first = re.findall(r"<input [^>]*autofocus[^>]*>", answer.content.decode())
@@ -191,7 +191,7 @@ def order(alice: Account) -> Order:
 
 
 def fields(browser: Client, order: Order) -> dict[str, str]:
-    """The form of the page, as it is filled in."""
+    """Return the page's form as it is filled in."""
     html = browser.get(f"{PAGE[:-3]}{order.id}/correct").content.decode()
     found = {name: unescape(value) for name, value in re.findall(r'<input [^>]*?name="([^"]+)" value="([^"]*)"', html)}
     found |= {
@@ -207,7 +207,7 @@ def correct(browser: Client, order: Order, **changes: str) -> HttpResponse:
 
 
 def test_a_new_field_of_orders_is_asked_for_and_shown_again(order: Order) -> None:
-    """A correction would empty what its form does not show."""
+    """A correction would empty any field that its form does not show."""
     form = CorrectionForm(order=order)
 
     assert OrderForm.base_fields.keys() == {"id", *SENT}
@@ -250,14 +250,14 @@ def test_a_line_is_changed_taken_out_and_added_and_keeps_its_product_and_attribu
 
 
 def test_an_order_of_as_many_lines_as_there_may_be_offers_no_other(browser: Client, alice: Account) -> None:
-    """One more would be shown and not read."""
+    """One more would be shown but not read."""
     line = order_line(product_name="Robe", quantity=1, unit_price=10)
     order = make_order(alice, items=[line] * MAX_LINES, total_amount=1000)
     assert sum(name.endswith("-quantity") for name in fields(browser, order)) == MAX_LINES
 
 
 def test_a_total_that_is_left_follows_the_lines_and_the_fee(browser: Client, order: Order) -> None:
-    """2 robes at 1900 and a scarf at 500, with 300 off."""
+    """2 robes at 1900 and a scarf at 500, less 300."""
     Order.objects.filter(id=order.id).update(total_amount=4400, shipping_fee=400)
     correct(browser, order, **{"line-0-quantity": "3", "shipping_fee": "600"})
     order.refresh_from_db()
@@ -271,7 +271,7 @@ def test_a_total_that_is_left_follows_the_lines_and_the_fee(browser: Client, ord
 
 
 def test_a_total_that_would_fall_below_nothing_is_said_at_its_field(browser: Client, order: Order) -> None:
-    """Of lines of 4300, all but 300 off."""
+    """The lines make 4300, of which all but 300 are taken off."""
     Order.objects.filter(id=order.id).update(total_amount=300, shipping_fee=0)
     browser.cookies.load({"django_language": "fr"})
     answer = correct(browser, order, **{"line-0-quantity": "1"})
@@ -308,7 +308,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client
 
 
 def test_a_second_press_is_not_told_that_somebody_else_changed_it(browser: Client, order: Order) -> None:
-    """Nor who sends the form again because its answer was lost."""
+    """This also holds for someone who sends the form again because its answer was lost."""
     sent = fields(browser, order) | {"customer_name": "Lynda Aït", "notes": "Call at six"}
     for _ in range(2):
         answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", sent, follow=True)
