@@ -21,7 +21,7 @@ BODIES = [
 
 
 def headers_of(body: bytes, *used: str, now: float | None = None, delivery_id: UUID | None = None) -> dict[str, str]:
-    """The headers of a delivery as it is sent, signed with the secrets in `used`."""
+    """Return the headers of a delivery as it is sent, signed with the secrets in `used`."""
     post = posts.Post(delivery_id or uuid4(), "https://shop.example/", "order.confirmed", body, used or (SECRET,), 1)
     post.event_id = EVENT_ID
     lines = posts.headers(post, time.time() if now is None else now)

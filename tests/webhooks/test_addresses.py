@@ -1,4 +1,4 @@
-"""Which addresses are public: IANA's special-purpose registries, in every form that carries one of theirs."""
+"""Which addresses are public, by IANA's special-purpose registries, in every notation that embeds such an address."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The operators' pages: everything to look at, nothing to edit, no secret, and a button to resend."""
+"""The operators' pages: they show everything but secrets, edit nothing, and have a button to resend."""
 
 import html
 import re
@@ -27,7 +27,7 @@ def operator(db):
 
 @pytest.fixture
 def rows(alice, register, delivery_of):
-    """One of each, by kind, all of them hostile."""
+    """One row of each kind, all with hostile texts."""
     webhook = register(alice, "https://shop.example/hooks?x='%3Cscript%3E")
     registry.rotate_secret(alice.id, webhook.id)
     delivery = delivery_of(webhook, "failed", attempts=4, body='{"name":"<script>alert(1)</script>"}')
@@ -111,7 +111,7 @@ def test_what_an_operator_resends_is_in_the_merchants_log(operator, rows, alice,
 
 
 def test_what_a_list_no_longer_shows_is_resent_all_the_same(operator, rows):
-    """As when the button is pressed twice: by the second press the delivery has failed no longer."""
+    """As when the button is pressed twice: by the second press the delivery is no longer failed."""
     failed = f"{address('delivery', 'changelist')}?webhook={rows['webhook'].pk}&status=failed"
     chosen = {"action": "resend", "_selected_action": str(rows["delivery"].pk)}
     operator.post(failed, chosen, follow=True)

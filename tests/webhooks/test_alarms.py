@@ -1,4 +1,4 @@
-"""Mails to account holders whose webhooks have stopped answering: one, and another when they are well again."""
+"""Mails to account holders whose webhooks have stopped answering: one, and another when they answer again."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -78,7 +78,7 @@ def test_an_accounts_name_turns_no_mail_around(alice: Account, webhook: Webhook)
 
 
 def test_nobody_is_told_of_what_we_could_not_send(alice: Account, webhook: Webhook) -> None:
-    """An unreadable secret is our own fault, of which operators hear."""
+    """An unreadable secret is our own fault. Operators are told of it."""
     attempt(alice, NO_SECRET)
     let_pass(hours=2)
     assert not Webhook.objects.get().is_failing
@@ -106,7 +106,7 @@ def test_at_most_one_a_day(alice: Account, webhook: Webhook) -> None:
         tasks.tell_of_failing()
         attempt(alice, "")
         tasks.tell_of_failing()
-    assert len(mail.outbox) == 2  # that it fails, that it is well
+    assert len(mail.outbox) == 2  # one that it fails, one that it is well
     attempt(alice, "status")
     let_pass(hours=23)
     assert tasks.tell_of_failing() == 1
@@ -234,7 +234,7 @@ def test_an_address_that_no_mail_can_be_written_to_keeps_nobody_from_theirs(
 def test_who_cannot_be_told_keeps_nobody_behind_from_being_told(
     alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch, news: str
 ) -> None:
-    """However often it is tried, and though that takes a whole round each time."""
+    """However often that mail is tried, and though each try takes up a whole round."""
     register(charlie)
     attempt(charlie, "status")
     if not news:
@@ -262,7 +262,7 @@ def test_who_cannot_be_told_keeps_nobody_behind_from_being_told(
 def test_who_is_killed_after_the_mail_tells_it_once_more_and_who_is_killed_before_it_too(
     alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed worker holds the duty for its lease, and then the next one does what it had not noted."""
+    """A killed worker holds the duty until its lease ends. Then the next worker does what was not noted as done."""
     attempt(alice, "status")
     let_pass(hours=2)
     note = alarms._note

@@ -1,4 +1,4 @@
-"""`/api/v1/webhooks`: made, listed, read, deleted, given a new secret; and who may see or touch which."""
+"""`/api/v1/webhooks`: create, list, read, delete and rotate the secret; and who may see or change which."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def engine(settings, make_engine):
-    """An engine in a thread, which looks again all the time."""
+    """An engine in a thread, which looks for work all the time."""
     settings.WEBHOOK_ALLOW_PRIVATE = True
     with draining(engine := make_engine(), pause=0.001):
         yield engine
@@ -53,11 +53,11 @@ def test_while_all_attempts_hang_the_answer_is_soon_there(api, alice, register, 
         assert api.delete(f"/api/v1/webhooks/{webhook.id}").status_code == 204
 
         answered = time.monotonic()
-        assert asleep() - before < 1.5  # an attempt hangs for 3
+        assert asleep() - before < 1.5  # a hanging attempt takes 3
         time.sleep(0.3)
         assert all(request.at < answered for request in receiver.requests)
         assert len(receiver.requests) == delivery.AT_ONCE
-        eventually(lambda: not Claim.objects.exists())  # the attempts under way are noted when they end
+        eventually(lambda: not Claim.objects.exists())  # attempts under way are noted when they end
     assert {row.status for row in Delivery.objects.all()} == {"dropped"}
     assert Attempt.objects.filter(failure="timeout").count() == delivery.AT_ONCE
 
@@ -103,13 +103,13 @@ def test_what_the_answer_does_not_wait_for_counts_as_dropped_and_is_dropped_soon
 
 
 def shown(*args):
-    """How many deliveries the command shows, by status."""
+    """Return how many deliveries the command shows, by status."""
     rows, _ = printed("deliveries", "--limit", "1000", *args)
     return Counter(row["status"] for row in rows)
 
 
 def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, delivery_of):
-    """It has looked before the deletion and commits after it: its posts are as good as begun."""
+    """The claim has looked before the deletion and commits after it, so its posts count as begun."""
     webhook = register(alice)
     row = delivery_of(webhook)
     looked, may_commit = threading.Event(), threading.Event()

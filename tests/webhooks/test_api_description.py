@@ -1,4 +1,4 @@
-"""The OpenAPI description has the calls about webhooks, and the deliveries themselves as `webhooks`."""
+"""The OpenAPI description has the calls about webhooks, and the deliveries themselves under `webhooks`."""
 
 import json
 from decimal import Decimal

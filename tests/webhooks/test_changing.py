@@ -1,4 +1,4 @@
-"""PATCH /webhooks/{id}, examples, and recovering: webhooks that can be mended."""
+"""PATCH /webhooks/{id}, examples and recovery: how webhooks are mended."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,9 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attempt(failure: str = "") -> list[Any]:
-    """What is due is posted, and so it goes; the events of the posts, in the order in which they were begun."""
+    """Post what is due, each with this outcome. Return the events of the posts in the order in which they were
+    begun.
+    """
     token = uuid4()
     posts = delivery.claim(token, 100)
     delivery.settle(token, [Outcome(post, failure, 200, 1, b"") for post in posts])
@@ -42,7 +44,7 @@ def attempt(failure: str = "") -> list[Any]:
 
 
 def turn_off(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn it off, while nothing is dropped of what it has waiting."""
+    """Turn it off without dropping any of its waiting deliveries."""
     with monkeypatch.context() as busy:
         busy.setattr(registry, "DROP_SECONDS", -1)
         registry.change(webhook.account_id, webhook.id, {"is_active": False})
@@ -184,7 +186,7 @@ def test_beat_drops_nothing_of_one_that_is_turned_on_meanwhile(
     turned_on: list[Webhook] = []
 
     def drop_later(webhook_id: UUID, **more: Any) -> int:
-        if not turned_on:  # while beat is at the first one, the second is turned on, and told of changes
+        if not turned_on:  # while beat drops those of one webhook, the other is turned on, and told of changes
             turned_on.append(other if webhook_id == webhook.id else webhook)
             registry.change(alice.id, turned_on[0].id, {"is_active": True})
             publish(alice, 2)
@@ -258,7 +260,9 @@ def recover(api: ApiClient, webhook: Webhook, **times: Any) -> dict[str, Any]:
 
 
 def rest() -> int:
-    """How many deliveries a worker adds: for a moment what ends in another database of the server holds them up."""
+    """Return how many deliveries a worker adds. Transactions of the server's other databases may delay them for a
+    moment.
+    """
     counts: list[int] = []
 
     def is_over() -> bool:
@@ -283,9 +287,9 @@ def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
     publish(alice, 4, hours=3)  # these arrive
     attempt()
     publish(alice, 2, hours=2)
-    registry.change(alice.id, webhook.id, {"is_active": False})  # and these are dropped
+    registry.change(alice.id, webhook.id, {"is_active": False})  # these are dropped
     registry.change(alice.id, webhook.id, {"is_active": True})
-    publish(alice, 1, Event.Kind.ORDER_CREATED, hours=2)  # is none of its kinds
+    publish(alice, 1, Event.Kind.ORDER_CREATED, hours=2)  # not of a subscribed kind
     attempt()
     assert statuses(webhook=webhook) == {"failed": 4, "delivered": 4, "dropped": 2}
     others = statuses(webhook=other)
@@ -337,7 +341,7 @@ def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
 
     assert statuses(webhook=webhook) == {"delivered": 1, "dropped": 1}
     registry.change(alice.id, webhook.id, {"is_active": True})
-    assert recover(api, webhook)["deliveries"] + rest() == 1  # not what was acknowledged
+    assert recover(api, webhook)["deliveries"] + rest() == 1  # only the one that was not acknowledged
     assert attempt() == [posts[1].event_id]
     assert statuses(webhook=webhook) == {"delivered": 2}
     assert list(Attempt.objects.order_by("id").values_list("number", flat=True)) == [1, 1, 2]

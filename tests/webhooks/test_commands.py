@@ -89,7 +89,7 @@ def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, del
      ("--status", ""), ("--event", ""), ("--webhook", "01981f1e-6f43-7b52-8c7e-000000000001")],
 )  # fmt: skip
 def test_filters_that_cannot_be_used_are_refused(db, args):
-    """One that is left empty, as of a script's variable, is none that was left out."""
+    """An option left empty, such as a script's unset variable, does not count as left out."""
     with pytest.raises(CommandError):
         output("deliveries", *args)
     with pytest.raises(CommandError):
@@ -223,7 +223,7 @@ def test_a_secret_that_no_key_reads_is_named_and_left(webhook, settings):
 
 
 def test_a_lost_key_costs_what_was_under_it_and_nothing_else(alice, register, settings):
-    """The secret of a webhook that was rotated since is good, and nobody misses that of one that is deleted."""
+    """A secret rotated since is still readable, and nobody misses the secret of a deleted webhook."""
     rotated, deleted = register(alice), register(alice)
     Webhook.objects.filter(id=deleted.id).update(deleted_at=timezone.now())
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
@@ -311,7 +311,7 @@ def test_when_no_worker_lives_what_waits_for_a_failing_receiver_waits_for_a_work
 
 
 class Sink:
-    """The command in a thread, on a port of its own."""
+    """The command in a thread, on its own port."""
 
     def __init__(self, *args):
         self.out, self.err = StringIO(), StringIO()
@@ -343,7 +343,7 @@ def test_the_sink_prints_and_verifies():
 
     first, second = map(json.loads, sink.lines())
     assert (first["verified"], first["body"]) == (True, '{"name": "سميرة"}')
-    assert before < datetime.fromisoformat(first["at"]) < answered - timedelta(seconds=0.2)  # when it came
+    assert before < datetime.fromisoformat(first["at"]) < answered - timedelta(seconds=0.2)  # the time of arrival
     assert (second["verified"], second["event"], second["attempt"]) == (False, "order.confirmed", "1")
 
 

@@ -1,4 +1,4 @@
-"""The feed: every event exactly once, oldest first, whatever is committed late; a page costs the same at any length."""
+"""The feed: every event exactly once, oldest first, however late it commits; a page costs the same at any length."""
 
 import json
 import random
@@ -42,8 +42,8 @@ def publish(account: Account, *numbers: int, kind: Event.Kind = KIND) -> None:
 
 
 def read_all(api: ApiClient, *, count: int = 0, **parameters: Any) -> tuple[list[dict[str, Any]], str]:
-    """All that is there from `after` on, and the `next` to go on from, as soon as these are `count`: for a moment what
-    ends in another database of the server holds them back.
+    """Return everything from `after` on, and the `next` to go on from, once there are `count` events. Transactions of
+    the server's other databases may hold events back for a moment.
     """
 
     def enough() -> tuple[list[dict[str, Any]], str] | None:
@@ -99,7 +99,7 @@ def test_what_is_dated_ahead_comes_once(alice: Account, api: ApiClient) -> None:
     with transaction.atomic():
         events.publish_all(alice.id, KIND, data=[{"n": 1}], at=timezone.now() + timedelta(hours=1))  # type: ignore[arg-type]
     read_all(api, count=1)
-    place = Event.objects.get().position  # where the reader's `next` is while nothing else happens
+    place = Event.objects.get().position  # where the reader's `next` stays while nothing else happens
 
     assert read_all(api, after=feed.Cursor(place, feed._LAST_ID, timezone.now()).sign(alice.id))[0] == []
 
@@ -183,7 +183,9 @@ def test_what_is_open_in_another_database_of_the_server_holds_back_nothing(alice
 
 @contextmanager
 def horizon_back() -> Iterator[None]:
-    """As it is when a transaction of another database ends between the snapshot and the look at its lock."""
+    """Set the horizon back, as when another database's transaction ends between the snapshot and the look at its
+    lock.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT webhooks_feed_horizon()")
         back = cursor.fetchone()[0] - 100
@@ -250,7 +252,9 @@ def by_ids(account: Account) -> Callable[[], list[UUID]]:
 
 @pytest.mark.parametrize(("reader", "skips"), [(by_feed, False), (by_ids, True)], ids=["feed", "by-id-alone"])
 def test_commits_of_different_lengths_race_a_reader(alice: Account, reader: Any, skips: bool) -> None:
-    """Ids and numbers of transactions are made before the commit: who follows them alone passes by what comes late."""
+    """Ids and transaction numbers are assigned before the commit, so a reader that follows them alone skips late
+    commits.
+    """
     writers, turns = 6, 25
     writing = threading.Event()
     writing.set()
@@ -258,7 +262,7 @@ def test_commits_of_different_lengths_race_a_reader(alice: Account, reader: Any,
     read = reader(alice)
     with open_transaction(lambda: publish(alice, 0)):
         publish(alice, 1)
-        seen = read()  # in the race it is chance whether a reader comes between two commits
+        seen = read()  # whether a reader comes between two commits is left to chance in the race
 
     def work(number: int) -> None:
         if number == writers:
@@ -344,7 +348,7 @@ def test_a_cursor_of_before_has_expired(alice: Account, api: ApiClient) -> None:
 
 
 def test_who_waits_for_news_is_never_too_late(alice: Account, api: ApiClient) -> None:
-    """The last event may be older than any cursor."""
+    """The last event may be older than any cursor lives."""
     publish(alice, 1)
     _, after = read_all(api)
     age(days=40)
@@ -363,15 +367,15 @@ def test_what_was_written_before_there_was_a_feed_comes_first_by_its_ids(alice: 
 
 
 def test_a_server_that_numbers_transactions_anew_is_gone_on_with(alice: Account, api: ApiClient) -> None:
-    """As after a backup was restored, or a replica took over: whatever its numbers are, what it writes comes later."""
+    """As after a restored backup or a failover: whatever the new numbers are, what the server writes comes later."""
     publish(alice, 1)
     before = feed.read(alice.id, limit=1).next.sign(alice.id)
     position = Event.objects.get().position
-    # On the server of before many more transactions had begun.
+    # As if a server had written them before this one, many more transactions ahead.
     lead = 1 << 26
     FeedEra.objects.update(server_started_at=timezone.now() - timedelta(days=1))
     Event.objects.update(position=position + lead)
-    lost = feed.Cursor(position + lead + 5, UUID(int=0), timezone.now()).sign(alice.id)  # what the backup has not seen
+    lost = feed.Cursor(position + lead + 5, UUID(int=0), timezone.now()).sign(alice.id)  # unknown to the backup
 
     publish(alice, 2)
 
@@ -428,7 +432,7 @@ def test_a_page_reads_as_much_as_it_holds_however_many_there_are(
 
 
 def of(account: Account, id_: UUID, count: int) -> list[dict[str, Any]]:
-    """What the feed tells of a product or an order, event by event, once it tells `count` events in all."""
+    """Return what the feed tells of a product or an order, event by event, once it tells `count` events in all."""
 
     def told() -> list[dict[str, Any]]:
         found, page = list[feed.FeedEvent](), feed.read(account.id, limit=1)
@@ -443,7 +447,7 @@ def of(account: Account, id_: UUID, count: int) -> list[dict[str, Any]]:
 
 @contextmanager
 def waiting_at(row: Product | Order, work: Callable[[], Any]) -> Iterator[None]:
-    """The work has begun, and waits for a row that somebody holds, until the block ends."""
+    """Start the work and hold it up at a row that is locked until the block ends."""
     with transaction.atomic():
         type(row)._base_manager.select_for_update().get(pk=row.pk)
         begun = Background(work)
@@ -454,8 +458,8 @@ def waiting_at(row: Product | Order, work: Callable[[], Any]) -> Iterator[None]:
 
 @pytest.fixture
 def changed_by_two(alice: Account) -> Product:
-    """A product that was changed from 5 to 7 and to 9. The second had its first lock, and so its number, before the
-    first: both have one place in the feed, and its ids are lower.
+    """A product that was changed from 5 to 7, then to 9. The second change took its first lock, and so its number,
+    before the first one. Both share one place in the feed, where the second one's ids are lower.
     """
     actor = Actor.of_command("test")
     products = sorted((ProductFactory(account=alice, stock_quantity=5) for _ in range(3)), key=lambda each: each.id)

@@ -44,7 +44,7 @@ def test_an_entry_says_how_every_attempt_went(api, webhook, delivery_of):
 def test_of_many_attempts_the_newest_are_told_and_a_page_stays_small(api, webhook, delivery_of):
     for _ in range(100):
         delivery_of(webhook, "failed", attempts=20)
-    Attempt.objects.update(response=b"\x01" * 2048)  # six bytes each in JSON
+    Attempt.objects.update(response=b"\x01" * 2048)  # each byte takes six in JSON
 
     answer = api.get(path(webhook), {"per_page": "100"})
 

@@ -1,4 +1,4 @@
-"""The account's pages about webhooks: what the API does, by hand, for one's own alone."""
+"""The account's pages about webhooks: everything the API does, by hand, for one's own webhooks alone."""
 
 import re
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_what_the_api_would_refuse_is_refused_with_its_words(
 
 
 def test_one_address_is_not_told_twice_of_the_same(alice: Account, browser: Client, names: dict[str, Any]) -> None:
-    """As by a second press, or the answer loaded again."""
+    """As after a second press, or when the answer is loaded again."""
     data = {"url": "https://shop.example/", "events": ["order.confirmed", "order.shipped"]}
     assert browser.post(HOME, data).status_code == 201
     for events in (data["events"], ["order.shipped"]):
@@ -112,7 +112,7 @@ def test_a_new_secret_is_shown_once_and_asked_for_first(browser: Client, webhook
 
 
 def test_one_question_makes_one_secret(browser: Client, webhook: Webhook) -> None:
-    """A second press, or the page loaded again, would end the secret that the shop still has."""
+    """A second press, or a reload of the page, would end the secret that the shop still uses."""
     before = bytes(Webhook.objects.get().secret)
     question = page(browser, at(webhook, "/rotate"))
     (shown,) = re.findall(r'name="replaces" value="([^"]+)"', question)
@@ -396,7 +396,7 @@ def test_days_that_cannot_be_used_send_nothing(browser: Client, webhook: Webhook
 def test_another_accounts_webhooks_are_not_there(
     browser: Client, charlie: Account, register: Callable[..., Webhook], names: dict[str, Any]
 ) -> None:
-    """The same 404 as for an id that does not exist, whatever is asked of it, and nothing is changed."""
+    """Always the same 404 as for an id that does not exist, whatever the request, and nothing is changed."""
     foreign = register(charlie, "https://charlie.example/")
     row = write_delivery(foreign, "failed", attempts=4)
     assert "charlie" not in page(browser, HOME)
@@ -417,7 +417,7 @@ def test_another_accounts_webhooks_are_not_there(
 
 
 def _plain(response: Any) -> str:
-    """A page without what differs in each: its own address and tokens."""
+    """Return a page without what differs in each: its own address and tokens."""
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", response.content.decode())
     return re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", text)
 

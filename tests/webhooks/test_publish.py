@@ -1,4 +1,4 @@
-"""`events.publish`: in the change's transaction, by one statement, to who is subscribed at that moment."""
+"""`events.publish`: in the change's transaction, by one statement, to whoever is subscribed at that moment."""
 
 import random
 import time
@@ -86,7 +86,7 @@ def test_the_body_is_exact(alice):
 
 
 def test_a_body_is_a_snapshot(alice, register):
-    """P21: what is told of a confirmation still says confirmed when the order is canceled by then."""
+    """P21: what is told of a confirmation still says confirmed if the order has been canceled by then."""
     register(alice)
     order = make_order(alice)
     actor = Actor(Role.MERCHANT, "API key test")
@@ -138,7 +138,7 @@ def test_a_deletion_waits_for_what_is_being_published_and_drops_it(alice, regist
 
 @pytest.mark.django_db(transaction=True)
 def test_a_session_that_ends_between_change_and_commit_leaves_neither(alice, register):
-    """P9: order, history and event are written and the delivery waits for the webhook's lock when the backend dies."""
+    """P9: the backend dies when order, history and event are written and the delivery waits for the webhook's lock."""
     webhook = register(alice)
     order = make_order(alice)
 
@@ -162,7 +162,7 @@ def test_a_session_that_ends_between_change_and_commit_leaves_neither(alice, reg
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("telling", ["publish", "ping", "rotate"])
 def test_who_waits_for_a_deletion_sees_it(alice, register, telling):
-    """A lock that was waited for is of the row as it is then; what hangs on it is decided by that and not by before."""
+    """A lock that was waited for gives the row as it is by then; all that depends on it is decided by that."""
     webhook = register(alice)
 
     def tell():
@@ -190,7 +190,9 @@ def test_who_waits_for_a_deletion_sees_it(alice, register, telling):
 
 @pytest.mark.django_db(transaction=True)
 def test_all_that_is_done_to_deliveries_at_once_waits_in_no_circle(alice, register, settings):
-    """Publish, resend, claim, renew, settle, release, delete and drop what was left: each against each."""
+    """Publish, resend, claim, renew, settle, release, delete, drop what was left: each against each, without a
+    deadlock.
+    """
     webhooks = [register(alice, f"https://shop.example/{number}") for number in range(6)]
     dice = [random.Random(number) for number in range(8)]
     deleted = set()

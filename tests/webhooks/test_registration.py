@@ -1,4 +1,4 @@
-"""Which URLs may be registered, and that the one that is stored is the one that is dialled."""
+"""Which URLs may be registered, and that the URL stored is the one dialled."""
 
 import re
 import socket
@@ -99,7 +99,7 @@ REFUSED = [
     "https://" + "a" * 64 + ".example/",
     "https://" + ".".join(["a" * 60] * 5) + "/",
     "https://shop.example/" + "x" * 2048,
-    "https://shop.example/" + "ش" * 1000,  # 6 000 once it is encoded
+    "https://shop.example/" + "ش" * 1000,  # 6 000 once encoded
     "https://shop.example/" + "x" * 1_000_000,
 ]
 
@@ -153,7 +153,7 @@ def test_a_name_that_may_be_public_or_does_not_resolve_is_accepted(names, addres
 
 @pytest.mark.parametrize("host", ["db", "db.", "DB", "unknown", "ｄｂ"])
 def test_a_machine_beside_us_is_not_told_from_none(names, host):
-    """A name without a dot is refused in the same words whether it leads anywhere, and nobody is asked."""
+    """A name without a dot is refused in the same words whether it exists or not, and is never looked up."""
     names["db"] = lambda: pytest.fail("it was looked up")
 
     with pytest.raises(receivers.Unusable, match=r"^The host must be a public one\.$"):
@@ -162,7 +162,9 @@ def test_a_machine_beside_us_is_not_told_from_none(names, host):
 
 @pytest.mark.parametrize("host", ["grafana.monitoring", "redis.3scale", "db.1a", "db.0xg"])
 def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch, host):
-    """`grafana.monitoring` would lead to a service of our cluster where that is a domain to search."""
+    """`grafana.monitoring` would lead to a service of our cluster where `monitoring` is completed by a search
+    domain.
+    """
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_, **__: asked.append(name) or [])
     resolver = Resolver(lambda: None, local_names=False)
@@ -199,7 +201,7 @@ def is_accepted(url):
 
 
 def test_one_at_a_time_waits_for_a_resolver(names, monkeypatch):
-    """Each wait holds a web thread, of which there are few for all merchants."""
+    """Each wait holds a web thread, and all merchants share a few."""
     monkeypatch.setattr(receivers, "LOOKUP_SECONDS", 20)
     asked, released = threading.Event(), threading.Event()
     names["slow.example"] = names["other.example"] = lambda: asked.set() or (released.wait(20) and [])
@@ -271,7 +273,7 @@ def test_the_other_rules_hold_there_too(url, settings):
 
 @pytest.fixture(scope="module")
 def proxy():
-    """A proxy that refuses every CONNECT, and remembers where to: what libcurl takes for host and port."""
+    """A proxy that refuses every CONNECT and remembers its target: what libcurl takes for host and port."""
     asked = []
     server = socket.create_server(("127.0.0.1", 0))
 

@@ -98,7 +98,7 @@ def test_one_that_was_dropped_with_its_webhook_off_says_how_it_is_sent(api, webh
 
 
 def test_what_pages_and_commands_offer_to_send_again_is_what_is_sent(alice, register, delivery_of):
-    """What is possible stands twice: as a filter, and in the statement that sends."""
+    """What may be resent is written twice: as a filter, and in the statement that resends."""
     on, off, deleted = (register(alice) for _ in range(3))
     Webhook.objects.filter(id=off.id).update(is_active=False)
     Webhook.objects.filter(id=deleted.id).update(deleted_at=timezone.now())
@@ -113,7 +113,7 @@ def test_what_pages_and_commands_offer_to_send_again_is_what_is_sent(alice, regi
 
 
 def closing(call, *args):
-    """Calls it in a thread that leaves no connection behind."""
+    """Call it in a thread that leaves no connection behind."""
     try:
         return call(*args)
     finally:
@@ -121,7 +121,7 @@ def closing(call, *args):
 
 
 def waiting_for(session, count):
-    """Waits until `count` other sessions wait for a lock of this one; their numbers."""
+    """Wait until `count` other sessions wait for a lock of this one, and return their process ids."""
     deadline = time.monotonic() + PATIENCE
     waiting = []
     while len(waiting) < count:
@@ -134,7 +134,7 @@ def waiting_for(session, count):
 
 @pytest.fixture
 def other_session():
-    """Makes further sessions in the database: what executes there, in a transaction, and its number."""
+    """Make further sessions in the database. Each is a cursor in a transaction, with the session's process id."""
     made = []
 
     def make():
@@ -153,7 +153,7 @@ def other_session():
 def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhile(
     alice, register, delivery_of, other_session, monkeypatch
 ):
-    """The deletion passes over deliveries that are locked: a resend that it has overtaken must not keep one from it."""
+    """The deletion skips locked deliveries, so a resend that it has overtaken must not hide one from it."""
     deleted, kept = register(alice), register(alice)
     first, second = delivery_of(deleted), delivery_of(kept)
     (gate, gate_session), (hold, hold_session) = other_session(), other_session()
@@ -170,7 +170,7 @@ def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhil
         asked = pool.submit(closing, resending.resend, [first.id, second.id])
         waiting_for(deletion, 1)
         gate.connection.rollback()
-        # Deleted, and about to drop what waits; the resend has heard of it, and waits for its other delivery.
+        # Deleted, and about to drop what waits. The resend has seen that and waits for its other delivery.
         waiting_for(hold_session, 1)
         may_drop.set()
         deleting.result()

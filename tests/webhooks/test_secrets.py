@@ -1,4 +1,4 @@
-"""Signing secrets are nowhere to be read but in the one answer that shows them."""
+"""Signing secrets can be read nowhere but in the one answer that shows them."""
 
 import os
 import re
@@ -90,7 +90,7 @@ def test_a_secret_is_in_no_dump_log_redis_page_or_other_answer(api, caplog, clie
     database = redis.Redis.from_url(settings.REDIS_URL)
     seen += [str(database.dump(key)) for key in database.scan_iter()]
     webhook = Webhook.objects.get()
-    used.append(secrets.decrypt(bytes(webhook.secret)))  # that of the crash
+    used.append(secrets.decrypt(bytes(webhook.secret)))  # the one of the crash
     seen += [repr(webhook), str(webhook), dumped()]
 
     assert "webhooks_webhook" in seen[-1]
@@ -101,7 +101,7 @@ def test_a_secret_is_in_no_dump_log_redis_page_or_other_answer(api, caplog, clie
 
 
 def dumped() -> str:
-    """The test database as pg_dump writes it, that of the server's own release."""
+    """Return the test database as written by pg_dump of the server's own release."""
     database = connection.settings_dict
     where = ["-h", database["HOST"], "-p", str(database["PORT"] or 5432), "-U", database["USER"], database["NAME"]]
     errors = []

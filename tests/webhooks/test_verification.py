@@ -1,4 +1,4 @@
-"""Receivers in other languages and of other people accept every delivery that we sign, and nothing else."""
+"""Receivers in other languages, and libraries by others, accept every delivery that we sign, and nothing else."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ JAVASCRIPT = Path(__file__).with_name("javascript")
 
 
 def flipped(body: bytes) -> list[bytes]:
-    """The body with a bit changed at its start, in its middle, at its end; shorter; longer."""
+    """Return the body with a bit changed at its start, in its middle and at its end; made shorter; made longer."""
     changed = [bytearray(body) for _ in range(3)]
     for copy, place in zip(changed, (0, len(body) // 2, -1), strict=True):
         copy[place] ^= 1
@@ -51,7 +51,7 @@ def built_go(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(params=["python", "php", "node", "go", "openssl"])
 def is_accepted(request: pytest.FixtureRequest) -> Callable[..., bool]:
-    """Whether a receiver in one language accepts a body by its headers."""
+    """Return whether a receiver in one language accepts a body with these headers."""
     commands = {
         "python": lambda: [sys.executable, str(EXAMPLES / "verify.py")],
         "php": lambda: [program("php"), str(EXAMPLES / "verify.php")],
@@ -98,7 +98,7 @@ def test_neither_is_another_secret_nor_no_signature(is_accepted: Callable[..., b
 
 
 def test_without_a_secret_nothing_is_accepted(built_go: str) -> None:
-    """Anybody can sign with an empty one."""
+    """Anybody can sign with an empty secret."""
     body = BODIES[0]
     forged = "sha256=" + hmac.new(b"", body, hashlib.sha256).hexdigest()
     commands = [
@@ -176,7 +176,7 @@ def test_standard_webhooks_library_for_python_refuses_all_else() -> None:
 
 @pytest.fixture(scope="module")
 def javascript() -> Callable[[list[dict[str, object]]], list[dict[str, bool]]]:
-    """Asks the libraries from npm, which are installed once into a cache folder, as the lock file pins them."""
+    """Ask the libraries from npm, which are installed once into a cache folder, at the versions of the lock file."""
     cache = installed(JAVASCRIPT)
 
     def ask(deliveries: list[dict[str, object]]) -> list[dict[str, bool]]:
