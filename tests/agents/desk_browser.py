@@ -25,13 +25,13 @@ def call_next(page: Page) -> None:
 
 
 def calls(page: Page, name: str) -> None:
-    """On a page whose scripts have run."""
+    """Wait for the customer's screen, with its scripts run."""
     expect(page.get_by_role("heading", level=1)).to_have_text(name)
     page.wait_for_load_state()
 
 
 def told(page: Page, text: str) -> None:
-    """On a page whose scripts have run."""
+    """Wait for a message, on a page whose scripts have run."""
     expect(page.locator(".messagelist")).to_contain_text(text)
     page.wait_for_load_state()
 

@@ -1,4 +1,4 @@
-"""An agent's day: each call with what came of it, and counts that are those of plain SQL and of the figures."""
+"""An agent's day: each call with its outcome, and counts that equal those of plain SQL and of the figures."""
 
 from datetime import timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def browser(supervisor: User) -> Client:
 def called(
     account: Account, agent: User, minute: int, outcome: str, move: str = "", day: Any = YESTERDAY, **call: Any
 ) -> Order:
-    """An order whose one call was noted so many minutes after nine, with the move that it decided."""
+    """Return an order whose one call was noted `minute` minutes after nine, with the move that it decided."""
     order = make_order(account, phone=f"05500{minute:05}", customer_name=f"Customer {minute}")
     made = Call(agent, Outcome(outcome), **call)
     if move:
@@ -127,7 +127,7 @@ def test_the_counts_are_those_of_plain_sql_and_of_the_figures(day: list[Order], 
 
 def test_without_a_day_it_is_today_by_algerias_clock(alice: Account, agent: User, browser: Client) -> None:
     today = days.today()
-    yesterday = today - timedelta(days=1)  # and not that of when the tests began
+    yesterday = today - timedelta(days=1)  # today may not be the day when the tests began
     called(alice, agent, 0, "busy", day=today)
     response = browser.get(page_of(agent))
     assert (response.context["day"], response.context["after"], response.context["summary"].calls) == (today, None, 1)
@@ -160,14 +160,14 @@ def test_the_page_costs_the_same_for_one_call_and_for_many(alice: Account, agent
     assert len(response.context["notes"]) == agents_day.PER_PAGE
     further = browser.get(page_of(agent), {"day": YESTERDAY.isoformat(), "p": 2})
     assert len(further.context["notes"]) == 20
-    assert further.context["notes"][0].pause == timedelta(minutes=1)  # since the last one of the page before
+    assert further.context["notes"][0].pause == timedelta(minutes=1)  # since the last call of the page before
 
 
 def test_the_day_is_for_supervisors_and_of_who_works_here(
     alice: Account, agent: User, supervisor: User, browser: Client
 ) -> None:
     assert browser_of(agent).get(page_of(agent)).status_code == 403
-    assert browser.get(page_of(supervisor)).status_code == 200  # who calls too
+    assert browser.get(page_of(supervisor)).status_code == 200  # supervisors call, too
     assert browser.get(page_of(alice.holder)).status_code == 404
 
 

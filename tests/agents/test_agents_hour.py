@@ -1,4 +1,4 @@
-"""An agent's hour in a real browser: serving, calling, every outcome, and whatever happens in between."""
+"""An agent's hour in a real browser: being served, calling, every outcome, and whatever happens in between."""
 
 import re
 from collections.abc import Callable
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def by_button(page: Page, outcome: str, when: str) -> None:
-    settled(page)  # the script that makes a new screen dead may come between Playwright's look and its press
+    settled(page)  # else the screen may go dead between Playwright's check and its press
     match outcome:
         case "cancel":
             open_panel(page, "Cancel…")
@@ -189,7 +189,7 @@ def test_keys_do_nothing_while_somebody_types(visit: Visits, alice: Account, age
 def test_letters_are_what_is_written_on_the_keys(
     key: str, code: str, visit: Visits, alice: Account, agent: User
 ) -> None:
-    """Of a keyboard of another script what stands there on a Latin one."""
+    """On a keyboard of another script, a key does what the Latin letter in its place does."""
     for _ in range(2):
         make_order(alice)
     page = visit().sign_in("samira")
@@ -436,7 +436,7 @@ def test_of_several_orders_the_chosen_one_is_decided(
     settled(page)
     page.keyboard.press("1")
     told(page, "is confirmed")
-    expect(page.get_by_role("radio", name="Order 2 of 2")).to_be_checked()  # the one after it
+    expect(page.get_by_role("radio", name="Order 2 of 2")).to_be_checked()  # the next one
     by_key(page, "cancel", "")
     told(page, "is canceled")
     settled(page)
@@ -455,7 +455,7 @@ def test_a_duplicate_is_that_of_the_card_with_the_button(visit: Visits, alice: A
     button = page.locator(f"section[data-order='{second.id}']").get_by_role(
         "button", name="Cancel as duplicate", include_hidden=True
     )
-    button.evaluate("button => button.form.requestSubmit(button)")  # as where a browser hides no card
+    button.evaluate("button => button.form.requestSubmit(button)")  # as in a browser that hides no card
     told(page, "is canceled")
     assert dict(Order.objects.values_list("id", "status")) == {first.id: "pending_confirmation", second.id: "canceled"}
 
@@ -558,7 +558,7 @@ def test_the_hour_in_arabic_and_french(
 
 
 def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) -> Order:
-    """A customer with all that a call screen can show."""
+    """A customer with everything that a call screen can show."""
     robe = ProductFactory(account=alice, name="Robe kabyle", stock_quantity=1)
     old = make_order(alice, external_id="CMD-1")
     lifecycle.cancel(old.id, actor=Actor.of_staff(colleague), reason="Trop cher")

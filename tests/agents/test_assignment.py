@@ -39,7 +39,7 @@ def script(account: Account, **texts: str) -> None:
 
 
 def served(agent: User) -> str | None:
-    """The merchant of the first order of the customer whom the agent is served, who is free again."""
+    """Serve the agent a customer and free that customer again. Return the merchant of the customer's first order."""
     claim_id = claims.next_customer(agent)
     if claim_id is None:
         return None
@@ -67,7 +67,7 @@ def test_an_agent_is_served_the_merchants_that_were_chosen(
 ) -> None:
     rule(agent, charlie)
     assert served(agent) == "Charlie's shop"
-    assert served(colleague) == "Alice's shop"  # who has no rule serves all
+    assert served(colleague) == "Alice's shop"  # an agent without a rule serves all
     rule(agent, alice, charlie)
     assert served(agent) == "Alice's shop"
     rule(agent, AccountFactory())
@@ -220,7 +220,9 @@ def test_an_agent_takes_no_customer_of_a_merchant_they_do_not_serve(
 
 
 def test_an_agent_takes_a_customer_of_whom_they_serve_some_order(alice: Account, charlie: Account, agent: User) -> None:
-    """By any of their orders: so also again, when the lease has run out on a customer whom they were served."""
+    """Any of the customer's orders will do: also when the lease on a served customer has run out and they are called
+    again.
+    """
     rule(agent, charlie)
     older = make_order(alice)
     make_order(charlie)
@@ -390,7 +392,7 @@ def test_what_there_is_not_is_not_chosen(data: dict[str, str], agent: User, brow
 def test_of_a_refused_choice_the_rest_stays_chosen(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:
-    """Or else the next press would let the agent serve all."""
+    """Otherwise the next press would let the agent serve all."""
     Account.objects.filter(id=charlie.id).update(is_active=False)  # since the page was opened
     answer = browser.post(page_of(agent), {"merchants": [str(alice.id), str(charlie.id)]})
     assert (answer.status_code, Assignment.objects.exists()) == (422, False)
@@ -418,7 +420,7 @@ def test_a_twin_is_offered_to_nobody(alice: Account, agent: User, browser: Clien
 
 
 def test_a_merchant_that_closed_stays_chosen(alice: Account, charlie: Account, agent: User, browser: Client) -> None:
-    """Or else the agent would serve all."""
+    """Otherwise the agent would serve all."""
     rule(agent, alice)
     Account.objects.filter(id=alice.id).update(is_active=False)
     assert f'value="{alice.id}" checked' in browser.get(page_of(agent)).content.decode()

@@ -111,7 +111,7 @@ def test_an_order_is_printed_without_what_is_pressed(visit: Callable[..., Visit]
 
 
 def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Account, operator: User) -> None:
-    """Stored scripts in every text that a page shows: the `visit` fixture finds no dialog, violation or request."""
+    """Stored scripts in every text that a page shows: `visit` must find no dialog, violation or request."""
     orders = []
     for number, payload in enumerate(PAYLOADS):
         agent = factories.AgentFactory(username=f"agent-{number}", first_name=payload)
@@ -166,7 +166,7 @@ def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Acc
 def test_pages_fit_a_phone_and_a_finger(
     language: str, visit: Callable[..., Visit], alice: Account, supervisor: User
 ) -> None:
-    """At 360 pixels nothing runs out of the page, and whatever is pressed is 44 pixels high."""
+    """At 360 pixels nothing runs off the page, and everything that is pressed is 44 pixels high."""
     order = factories.make_order(alice, customer_name="محمد الأمين بن عبد الرحمان " * 3, notes="x" * 300)
     long = {"external_id": "W" * 64, "customer_address": "W" * 200, "source": "W" * 40}
     long["items"] = [

@@ -47,7 +47,7 @@ def look(browser: Client, deed: str, **query: Any) -> Any:
 
 
 def press(browser: Client, deed: str, data: dict[str, str] | None = None, **query: Any) -> list[str]:
-    """Look, and press the button; what is said then."""
+    """Look, press the button, and return the messages shown then."""
     seen_at = look(browser, deed, **query).context["seen_at"]
     return pressed(browser, seen_at, deed, data, **query)
 
@@ -146,7 +146,7 @@ def test_nothing_is_done_without_a_look(seen_at: str, orders: list[Order], brows
 
 
 def test_all_that_the_filter_finds_is_found_anew(orders: list[Order], alice: Account, browser: Client) -> None:
-    """What came after the look stays, and what was changed after it, with the reason."""
+    """What came after the look is left alone. So is what was changed after it, and the page says why."""
     query = {"every": "1", "wilaya": "16"}
     Order.objects.filter(id=orders[3].id).update(wilaya_code="31")
     seen_at = look(browser, "cancel", **query).context["seen_at"]
@@ -260,7 +260,7 @@ def test_a_cancellation_needs_a_reason(data: dict[str, str], orders: list[Order]
 
 
 def test_the_rule_itself_says_why_others_stay(orders: list[Order], supervisor: User, agent: User) -> None:
-    """However they came there between the look and the lock."""
+    """However they came to be so between the look and the lock."""
     lifecycle.cancel(orders[0].id, actor=Actor.of_staff(agent), reason="x")
     lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
     lifecycle.ship(orders[1].id, actor=Actor.of_staff(supervisor))
@@ -361,7 +361,7 @@ def test_who_assigns_to_the_same_agent_at_the_same_moment_begins_behind_the_firs
 def test_another_press_for_the_same_agent_begins_behind_the_first(
     orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two customers in each turn would be twice as many as the agent can call before others take them."""
+    """Two customers at each turn would be twice as many as the agent can call before others take them."""
     monkeypatch.setattr(bulk, "MOST_ASSIGNED", 2)
     for _ in range(2):
         press(browser, "assign", {"to": str(agent.id)}, every="1")

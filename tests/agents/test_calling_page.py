@@ -24,7 +24,7 @@ def browser(alice: Account) -> Client:
 
 def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> None:
     assert "called from 09:00 to 20:00" in browser.get(PAGE).content.decode()
-    CallingPeriod.objects.all().delete()  # by which agents may call at any time here
+    CallingPeriod.objects.all().delete()  # in tests it lets agents call at any time
     order = factories.make_order(alice)
 
     assert browser.post(PAGE, GOOD).url == PAGE
@@ -89,7 +89,7 @@ def test_one_hour_may_be_changed_while_the_other_stays_beyond_them(browser: Clie
     assert (rules.opens_at, rules.closes_at) == (time(7), time(18))
     assert browser.post(PAGE, GOOD | shown | {"opens_at": "06:30", "closes_at": "18:00"}).status_code == 422
 
-    CallingRules.objects.update(opens_at=time(9))  # by a supervisor: what was beyond them is no longer so
+    CallingRules.objects.update(opens_at=time(9))  # by a supervisor, so that times allowed before are no longer so
     answer = browser.post(PAGE, GOOD | shown | {"closes_at": "19:00"})
     assert "Choose a time from" in answer.content.decode()
 

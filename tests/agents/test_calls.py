@@ -1,4 +1,4 @@
-"""The desk and the call screen without a browser's help: what they show, what each outcome writes, what they cost."""
+"""The desk and the call screen without JavaScript: what they show, what each outcome writes, what they cost."""
 
 import re
 from datetime import datetime, time, timedelta
@@ -91,13 +91,15 @@ def test_the_desk_shows_promises_and_who_holds_whom(
     assert f'action="{DESK}take/{promised.id}/"' in text
     assert re.search(r"Nadia.*Lynda Aït", text)
     assert "Omar Toumi" not in text
-    assert not re.search(r"(?<![\w-])0550", text)  # the page's ids may have it in them
+    assert not re.search(r"(?<![\w-])0550", text)  # the page's ids may contain it
 
 
 def test_a_promise_about_several_orders_is_one_call(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:
-    """The desk counts it once, shows it once and names all shops, the browser's tab counts it once when it is due."""
+    """The desk counts and shows it once, with the names of all shops. The browser's tab counts it once when it is
+    due.
+    """
     orders = [make_order(account) for account in (alice, charlie, alice)]
     make_order(alice, phone="0550000001")
     take(browser, orders[0]).press("callback_hour", pause="on")
@@ -115,7 +117,7 @@ def test_a_promise_about_several_orders_is_one_call(
 
 
 def test_a_promise_of_another_day_is_shown_with_its_day(alice: Account, agent: User, browser: Client) -> None:
-    """Which would else be read as one that is still to come today."""
+    """Without its day it would read as one that is still to come today."""
     yesterday = days.at(days.today() - timedelta(days=1), time(23, 50))
     order = waits(make_order(alice), CallState.CALLBACK, -1, agent)
     Order.objects.filter(id=order.id).update(call_due_at=yesterday)
@@ -358,11 +360,11 @@ def test_a_confirm_of_a_possible_duplicate_asks_once_more(alice: Account, browse
     order.refresh_from_db()
     assert (order.status, CallNote.objects.count()) == ("pending_confirmation", 0)
 
-    screen.read(asked)  # whose answer is about this order and no other
+    screen.read(asked)  # the answer is about this order and no other
     assert screen.press("confirm", asked=str(other.id)).status_code == 422
     assert screen.press("confirm", asked=str(order.id), age=-timedelta(minutes=1)).status_code == 409
     assert screen.press("confirm", asked=str(order.id)).status_code == 302
-    assert screen.press("confirm", asked="").status_code == 302  # the form again, whose answer was lost
+    assert screen.press("confirm", asked="").status_code == 302  # the form again, after its answer was lost
     order.refresh_from_db()
     assert (order.status, CallNote.objects.count()) == ("confirmed", 1)
     assert Screen(browser, screen.address).press("confirm", asked="").status_code == 302  # nothing is flagged
@@ -411,7 +413,7 @@ def test_nor_does_the_name_of_who_came_first(order: Order, agent: User, colleagu
 
 def test_of_a_refusal_it_is_said_once_that_nothing_was_written(order: Order, screen: Screen, supervisor: User) -> None:
     lifecycle.cancel(order.id, actor=Actor.of_staff(supervisor))
-    for outcome in ("no_answer", "skipped"):  # the second of which lacks its reason
+    for outcome in ("no_answer", "skipped"):  # the second lacks its reason
         text = screen.press(outcome, note="Livrer le matin").content.decode()
         assert "Livrer le matin" in text
         assert text.count("Nothing was saved.") == 1
@@ -585,7 +587,7 @@ def test_an_edit_is_written_down_and_the_total_follows(alice: Account, browser: 
 def test_of_an_order_that_was_changed_often_the_screen_has_the_latest_changes(
     alice: Account, browser: Client, order: Order
 ) -> None:
-    """One may have ten thousand of them, and a customer twenty such orders: all of them were a page of 264 MB."""
+    """One order may have ten thousand changes, and a customer twenty such orders. All of them made a page of 264 MB."""
     made = {"account": alice, "order": order, "field": "notes", "actor": "Shop"}
     OrderEdit.objects.bulk_create(
         OrderEdit(**made, old=f"[{n}]", new=f"[{n + 1}]", at=timezone.now() - timedelta(seconds=150 - n))
@@ -679,7 +681,7 @@ def test_an_order_keeps_a_line(alice: Account, browser: Client) -> None:
 def test_an_edit_writes_nothing_over_what_the_merchant_did(
     alice: Account, order: Order, browser: Client, screen: Screen, api: Client
 ) -> None:
-    make_order(alice)  # of the same customer: they stay the agent's
+    make_order(alice)  # of the same customer, who stays the agent's
     address, form = f"{screen.address}edit/{order.id}/", edit_form(order, customer_name="Aminata")
     assert browser.get(address).status_code == 200
     assert api.post(f"/api/v1/orders/{order.id}/cancel").status_code == 200
@@ -701,7 +703,7 @@ def test_an_edit_needs_the_customer_and_the_version(alice: Account, colleague: U
     response = browser.post(address, form)
     assert response.status_code == 422
     assert response.context["form"].non_field_errors()[0].startswith("The order has changed since you opened it.")
-    assert 'value="Amina"' in response.content.decode()  # what was written stands there still
+    assert 'value="Amina"' in response.content.decode()  # what was typed is still there
     order.refresh_from_db()
     assert order.customer_name == "Aminata"
 
@@ -780,7 +782,7 @@ def test_the_look_of_an_open_screen_is_one_statement(screen: Screen) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert screen.state()["held"]
     ours = [query["sql"] for query in queries if re.search("agents_|orders_", query["sql"])]
-    assert (len(ours), len(queries)) == (1, 3), ours  # and those of the session and of its person with their rights
+    assert (len(ours), len(queries)) == (1, 3), ours  # the others look up the session, and its person with their rights
 
 
 def test_pages_of_the_desk_cost_the_same_whatever_waits(
@@ -834,7 +836,7 @@ def test_the_same_button_for_another_order_decides_that_one(alice: Account, scre
 
 
 def test_the_customer_on_the_line_stays_on_the_screen(alice: Account, browser: Client) -> None:
-    """Though another one has been in hand for longer."""
+    """This holds even though another customer has been in hand for longer."""
     make_order(alice, phone="0550000001")
     one, two = (make_order(alice, phone="0550000002") for _ in range(2))
     next_order(browser)

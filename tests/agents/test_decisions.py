@@ -1,4 +1,4 @@
-"""Buttons of the call screen and of the order page: who may press which, what happens, and when somebody was faster."""
+"""The buttons of the call screen and of the order page: who may press which, what it does, and who was faster."""
 
 from typing import Any
 from uuid import uuid4
@@ -25,7 +25,7 @@ MOVES = ("cancel", "ship", "deliver", "return")  # of the order page; pending or
 
 
 def press(browser: Client, order: Order, move: str, **data: Any) -> tuple[int, str]:
-    """POST a button of the order page as it is now; the status and what the agent is told."""
+    """POST a button of the order page as it is now. Return the status and what the agent is told."""
     if move == "cancel":
         data = {"why": "Customer refused", **data}
     response = browser.post(order_page(order, move), {"version": order.version, **data})
@@ -188,7 +188,7 @@ def test_without_a_usable_version_nothing_happens(version: str | None, order: Or
 
 @pytest.mark.django_db(transaction=True)
 def test_many_at_once_have_one_winner(agent: User, colleague: User, alice: Account, api: Client) -> None:
-    """The holder's confirm and cancel, a colleague's confirm and the merchant's cancel, of one page at one moment."""
+    """The holder's confirm and cancel, a colleague's confirm and the merchant's cancel, from one page at one moment."""
     orders = [make_order(alice, phone=f"055012340{number}") for number in range(5)]
     screens = [take(browser_of(agent), order) for order in orders]
     calls: list[tuple[Client, str, dict[str, Any] | None]] = []
@@ -226,9 +226,9 @@ def test_many_at_once_have_one_winner(agent: User, colleague: User, alice: Accou
 
 
 def test_the_table_of_moves_is_what_the_buttons_are(alice: Account, agent: User, supervisor: User) -> None:
-    """For each status and role: the page offers exactly the table's moves, and no other POST changes anything."""
+    """For each status and role, the page offers exactly the table's moves, and no other POST changes anything."""
     allowed = {
-        "pending_confirmation": (set(), set()),  # they are decided on the call screen
+        "pending_confirmation": (set(), set()),  # decided on the call screen
         "confirmed": (set(), {"cancel", "ship"}),
         "canceled": (set(), set()),
         "shipped": (set(), {"deliver", "return"}),
@@ -405,7 +405,7 @@ def test_an_unusable_note_comes_back_with_its_text(data: dict, confirmed: Order,
 def test_a_decision_that_waits_too_long_for_the_order_is_not_made_and_can_be_made_again(
     order: Order, screen: Screen
 ) -> None:
-    """The same form: its note's id makes sure that a second press is no second call."""
+    """The same form is sent again. Its note's id ensures that a second press is not a second call."""
     screen.browser.raise_request_exception = False
     with psycopg.connect(database_url()) as other:
         other.execute("SELECT FROM orders_order WHERE id = %s FOR UPDATE", [order.id])

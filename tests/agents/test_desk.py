@@ -34,7 +34,7 @@ Outcome = CallNote.Outcome
 
 
 def next_order(agent: User) -> Order | None:
-    """The first pending order of the customer whom the agent is served."""
+    """Return the first pending order of the customer whom the agent is served."""
     claim_id = claims.next_customer(agent)
     return claim_id and Order.objects.filter(phone_e164=Claim.objects.get(id=claim_id).phone_e164).earliest("id")
 
@@ -126,7 +126,7 @@ def test_a_lease_ends_and_activity_renews_it(alice: Account, agent: User, collea
 def test_a_clock_that_is_set_back_by_hours_holds_no_customer_up_for_as_long(
     alice: Account, agent: User, colleague: User
 ) -> None:
-    """Nor does whoever is calling them lose them at once."""
+    """The agent who is calling them does not lose them at once, either."""
     make_order(alice)
     claim_id = claims.next_customer(agent)
     Claim.objects.update(expires_at=F("expires_at") + timedelta(hours=3))
@@ -141,7 +141,7 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_customer_up_for_as_long(
 
 
 def test_an_order_that_came_before_the_clock_was_set_back_is_called_for(alice: Account, agent: User) -> None:
-    """A promise is kept at the time that was said, and who was skipped comes again in a while."""
+    """A promise is kept at the time that was agreed, and a skipped order comes again in a while."""
     new, promised, skipped = (make_order(alice, customer_phone=f"055012345{number}") for number in range(3))
     for order, state, minutes in ((new, "new", 180), (promised, "callback", 180), (skipped, "new", 14)):
         Order.objects.filter(id=order.id).update(call_state=state, call_due_at=Now() + timedelta(minutes=minutes))
@@ -203,7 +203,7 @@ def test_counters(alice: Account, agent: User, colleague: User) -> None:
         [("new", 0), ("retry", -5), ("callback", -1), ("callback", 1), ("review", -5), ("retry", 60 * 24)]
     ):
         waits(make_order(alice, phone=f"05500{number:05}"), CallState(state), minutes, agent)
-    waits(make_order(alice, phone="0660000000"), CallState.CALLBACK, -16, colleague)  # which is late
+    waits(make_order(alice, phone="0660000000"), CallState.CALLBACK, -16, colleague)  # overdue
     counted = overview.counters(agent)
     late = timezone.localtime(timezone=ALGIERS).time() >= datetime(2000, 1, 1, 23, 59).time()
     assert counted == {"due": 4, "later": 0 if late else 1, "mine": 2, "review": 1, "overdue": 1}
@@ -416,7 +416,7 @@ def act(outcome: str, claim_id: Any, order: Order, second: Order | None, note_id
 
 @pytest.mark.django_db(transaction=True)
 def test_one_winner_among_agent_and_merchant(alice: Account, agent: User, api: ApiClient) -> None:
-    """Confirm and the merchant's cancel at the same moment: one move, or both in their order, never half of one."""
+    """Confirm and the merchant's cancel at the same moment: one move, or both in turn, never half of one."""
     orders = [make_order(alice, phone=f"05500{number:05}") for number in range(20)]
     refusals: list[Refused] = []
 

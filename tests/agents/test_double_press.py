@@ -1,4 +1,6 @@
-"""A press that comes too soon decides nobody whom the agent has not seen: by the service alone, without a script."""
+"""A press that comes too soon decides about nobody whom the agent has not seen: the service ensures it, without a
+script.
+"""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -14,7 +16,7 @@ from tests.agents.screens import DESK, Screen, next_order, take, told
 from tests.factories import make_order
 
 OUTCOMES = ["confirm", "cancel", "no_answer", "callback_hour", "skipped"]
-JUST_NOW = timedelta(seconds=-10)  # before it was read: whatever the machine takes until it is pressed
+JUST_NOW = timedelta(seconds=-10)  # before it was read, however long the machine takes until the press
 MORE = {"skip_reason": "Ligne coupée", "handover_reason": "x"}
 
 
@@ -49,7 +51,7 @@ def test_the_second_press_decides_nobody_and_the_third_does(alice: Account, brow
     refused = screen.press("confirm", age=JUST_NOW)
     assert refused.status_code == 409
     screen.read(refused)
-    assert screen.press("confirm", age=JUST_NOW).status_code == 409  # the second begins anew
+    assert screen.press("confirm", age=JUST_NOW).status_code == 409  # the second screen begins anew
     assert screen.press("confirm").url == DESK
     assert set(Order.objects.values_list("status", flat=True)) == {"confirmed"}
     assert first.call_notes.count() == second.call_notes.count() == 1
@@ -65,7 +67,7 @@ def test_nor_does_it_decide_the_customers_next_order(alice: Account, browser: Cl
 
 
 def test_a_form_that_is_sent_twice_is_no_refusal(screen: Screen) -> None:
-    """The second of two clicks on one screen, and a form that is sent again because its answer was lost."""
+    """The second of two clicks on one screen, or a form sent again because its answer was lost."""
     assert screen.press("confirm").url == DESK
     assert screen.press("confirm").url == DESK
     assert CallNote.objects.count() == 1
@@ -77,7 +79,7 @@ def test_a_screen_of_one_second_may_be_pressed(screen: Screen) -> None:
 
 @pytest.mark.parametrize("forged", ["shown_at", "seal", "seen", "another claim"])
 def test_only_what_the_screen_showed_is_decided(forged: str, alice: Account, order: Order, screen: Screen) -> None:
-    """Neither an older time nor another version, nor another customer's screen, nor none."""
+    """A forged time, version, customer or seal is refused."""
     good = (screen.shown_at - timedelta(minutes=1)).isoformat()
     shown_at, seen, claim_id = screen.shown_at.isoformat(), screen.form["seen"], screen.claim_id
     other = [f"{make_order(alice).id}:1"]
@@ -96,7 +98,7 @@ def test_only_what_the_screen_showed_is_decided(forged: str, alice: Account, ord
 
 
 def test_an_outcome_names_an_order_of_its_screen(alice: Account, order: Order, screen: Screen) -> None:
-    newer = make_order(alice)  # of the same customer, and not on the screen
+    newer = make_order(alice)  # of the same customer, but not on the screen
     response = screen.press("confirm", order=str(newer.id))
     assert response.status_code == 422
     newer.refresh_from_db()

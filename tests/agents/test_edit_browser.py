@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def edit_next(page: Page) -> None:
-    """To the edit page of the next customer's order."""
+    """Go to the edit page of the next customer's order."""
     call_next(page)
     page.keyboard.press("e")
     page.wait_for_url("**/edit/**")
@@ -27,7 +27,7 @@ def edit_next(page: Page) -> None:
 
 @contextmanager
 def held_up(page: Page) -> Iterator[list[Route]]:
-    """What the page asks for in this block is answered after it."""
+    """Answer the page's requests of this block only after it."""
     held: list[Route] = []
     page.route("**/edit/*/", lambda route: held.append(route) if is_held else route.continue_())
     is_held = True
@@ -113,7 +113,7 @@ def test_a_product_is_chosen_however_shortly_after_the_last_letter(visit: Visits
     with held_up(page):
         page.get_by_label("Find a product").fill("Mon")
         page.get_by_role("button", name="Montre").evaluate("button => button.click()")
-        page.wait_for_timeout(500)  # longer than after the last letter is waited for another
+        page.wait_for_timeout(500)  # longer than the page waits for another letter
     expect(page.get_by_label("Quantity of Montre")).to_be_focused()
 
 
@@ -122,7 +122,7 @@ def test_a_product_is_chosen_however_shortly_after_the_last_letter(visit: Visits
 
 @pytest.fixture
 def order(alice: Account) -> Order:
-    """Of a dress, by a merchant who sells two other things."""
+    """An order of a dress, from a merchant who sells two other things."""
     for name in ("Montre", "Foulard"):
         ProductFactory(account=alice, name=name)
     return make_order(alice, items=[order_line(quantity=1, product_name="Robe", unit_price=1)])
@@ -130,7 +130,7 @@ def order(alice: Account) -> Order:
 
 @pytest.fixture
 def page(visit: Visits, order: Order, agent: User) -> Page:
-    """Where it is edited, with all that is sold to choose from."""
+    """The order's edit page, with everything on sale to choose from."""
     page = visit().sign_in("samira")
     edit_next(page)
     expect(page.locator("#found li")).to_have_count(2)
@@ -221,7 +221,7 @@ def test_who_goes_back_to_the_call_is_asked_about_what_is_not_saved(
 def test_who_presses_what_the_service_cannot_do_just_now_is_told(
     language: str, said: str, visit: Visits, order: Order, agent: User
 ) -> None:
-    """By a lone 5xx while the service is there."""
+    """A lone 5xx while the service is there says so."""
     person = visit(locale=language)
     page = person.sign_in("samira")
     edit_next(page)
@@ -235,7 +235,7 @@ def test_who_presses_what_the_service_cannot_do_just_now_is_told(
         expect(address).to_have_value("Cité 5 Juillet")
         page.locator(f"button[name={press}]").first.click()
         expect(failed).to_be_empty()
-        if press != "propose":  # in a list that comes anew meanwhile the next press would be lost
+        if press != "propose":  # the list is about to be replaced, and would lose the next press
             found.wait_for_element_state("hidden")
     expect(page.locator("#lines tr")).to_have_count(2)
     assert len(person.wrongs) == 3
@@ -291,7 +291,7 @@ def test_the_fee_comes_though_a_product_is_searched_and_not_where_one_was_writte
 
 # --- By keyboard -------------------------------------------------------------------------------------------------
 
-# Of what has the focus in a card, whether its middle is in sight; null of all else.
+# Whether the middle of the focused element is in sight, if that lies in a card; null otherwise.
 SEEN = """() => {
     const focused = document.activeElement;
     const { left, top, bottom, right } = focused.getBoundingClientRect();
@@ -355,7 +355,7 @@ def test_a_refused_edit_leads_to_what_was_refused(
     call_next(page)
     page.goto(f"{page.url}edit/{order.id}/")
     page.locator(f"[name^={name}]").evaluate("(field, text) => { field.value = text }", text)
-    if name == "name0":  # in details that are folded
+    if name == "name0":  # inside folded details
         page.locator("[name^=value0]").evaluate("field => { field.value = 'XL' }")
     page.locator(".bar button").click()
     expect(page.locator(f"[name^={name}]")).to_be_focused()
@@ -363,7 +363,7 @@ def test_a_refused_edit_leads_to_what_was_refused(
     assert error
     assert bar
     assert 0 < error["y"] < error["y"] + error["height"] <= bar["y"]
-    assert person.wrongs == [f"422 {page.url}"]  # asked for before the page was left
+    assert person.wrongs == [f"422 {page.url}"]  # requested before the page was left
     person.wrongs.clear()
 
 
@@ -381,11 +381,11 @@ def test_enter_in_a_place_takes_the_first_and_saves_nothing(visit: Visits, alice
     page.keyboard.press("Enter")
     expect(wilaya).to_have_value("Oran")
     expect(page.get_by_role("listbox")).to_have_count(0)
-    page.keyboard.press("Enter")  # of a list that is closed too
+    page.keyboard.press("Enter")  # with the list closed, too
 
     commune.focus()
     page.keyboard.type("es se")
-    page.keyboard.press("Enter")  # before the list is there
+    page.keyboard.press("Enter")  # before the list has come
     expect(commune).to_have_value("Es Senia")
 
     wilaya.fill("bli")
@@ -418,14 +418,16 @@ def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: A
 
 
 def test_the_commune_stays_while_the_wilaya_is_the_same_place(visit: Visits, alice: Account, agent: User) -> None:
-    """However it is written, and meanwhile with a slip; that of another goes, and comes back with its own."""
+    """The wilaya may be spelled otherwise, or have a slip meanwhile. With another wilaya the commune goes; with its own
+    it comes back.
+    """
     order = make_order(alice, customer_wilaya="Alger", customer_commune="Bab Ezzouar")
     page = visit().sign_in("samira")
     edit_next(page)
     wilaya, commune = (page.get_by_role("combobox", name=name) for name in ("Wilaya", "Commune"))
 
     def write(text: str) -> None:
-        with page.expect_response("**/edit/*/"):  # the fee is asked for
+        with page.expect_response("**/edit/*/"):  # the page asks for the fee
             wilaya.fill(text)
             wilaya.blur()
 
@@ -483,7 +485,7 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
 
 @pytest.mark.parametrize("status", [500, 503, 302])
 def test_what_is_typed_outlives_a_save_that_failed(status: int, visit: Visits, alice: Account, agent: User) -> None:
-    """302: whoever has just been signed out is sent to the login."""
+    """302: someone who has just been signed out is sent to the login."""
     order = make_order(alice)
     person = visit()
     page = person.sign_in("samira")
@@ -495,7 +497,7 @@ def test_what_is_typed_outlives_a_save_that_failed(status: int, visit: Visits, a
         Session.objects.all().delete()
         with page.expect_request(lambda request: request.method == "POST" and "/edit/" in request.url):
             save.click()
-        settled(page)  # it has found out that nobody is signed in
+        settled(page)  # the page has found out that nobody is signed in
         Session.objects.bulk_create(sessions)
         person.context.add_cookies(cookies)
     else:

@@ -33,7 +33,7 @@ def scarf(alice: Account) -> Product:
 
 @pytest.fixture
 def order(alice: Account, robe: Product) -> Order:
-    """Two robes at 2000 and 400 for shipping, 400 off."""
+    """Two robes at 2000, plus 400 for shipping, less 400."""
     line = order_line(quantity=2, product_id=robe.id, attributes={"Taille": "M", "Couleur": "bleu"})
     return make_order(
         alice, items=[line], shipping_fee=400, total_amount=4000, customer_commune="Bab Ezzouar", delivery_type="home"
@@ -41,7 +41,7 @@ def order(alice: Account, robe: Product) -> Order:
 
 
 class Page:
-    """The page on which the order is edited, as a browser without JavaScript uses it."""
+    """The order's edit page, as a browser without JavaScript uses it."""
 
     def __init__(self, browser: Client, order: Order) -> None:
         self.browser, self.order = browser, order

@@ -1,4 +1,4 @@
-"""The figures: small examples that were counted by hand, whose days they are, and the file."""
+"""The figures: small examples counted by hand, the days that they belong to, and the file."""
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -65,13 +65,13 @@ def test_a_day_counted_by_hand(order_at: Any, agent: User, colleague: User) -> N
     call(second, colleague, at(10), "answered")  # 60
     change(second, colleague, at(10), "canceled")  # 60
     call(third, colleague, at(10, 10), "wrong_number")  # 40
-    call(third, colleague, at(10, 11), "note")  # no call
-    call(third, colleague, at(10, 12), "skipped")  # none either
+    call(third, colleague, at(10, 11), "note")  # not a call
+    call(third, colleague, at(10, 12), "skipped")  # nor is this
     total = monday()
     assert (total.calls, total.reached, total.confirmed, total.canceled) == (4, 2, 1, 1)
     assert (total.contact_rate, total.confirmation_rate, total.calls_per_decision) == (0.5, 0.5, 2.0)
-    assert total.first_call == timedelta(minutes=40)  # the middle of 20, 40 and 60
-    assert total.decision == timedelta(minutes=120)  # between 60 and 180
+    assert total.first_call == timedelta(minutes=40)  # the median of 20, 40 and 60
+    assert total.decision == timedelta(minutes=120)  # halfway between 60 and 180
     assert (total.kept_rate, total.return_rate) == (None, None)
 
 
@@ -162,7 +162,7 @@ def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: 
 
 
 def test_days_are_algerias(order_at: Any, agent: User) -> None:
-    """An hour before midnight in UTC it is Tuesday in Algiers."""
+    """An hour before midnight in UTC, it is already Tuesday in Algiers."""
     order = order_at(at(8))
     call(order, agent, at(23, 59), "answered")
     call(order, agent, at(24, 1), "answered")
@@ -291,7 +291,7 @@ def test_days_are_written_as_people_in_algeria_do(order_at: Any, agent: User, su
 def test_a_number_reads_the_same_in_every_language(
     language: str, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside amounts, which have spaces, 2.414 and 2,414 would be two and some."""
+    """Beside amounts, which have spaces, 2.414 and 2,414 would read as two and a bit."""
     found = performance.look(date(2026, 3, 2), date(2026, 3, 2), "day")
     found.backlog[0] = (2414, Decimal(3_581_106))
     monkeypatch.setattr(performance, "look", lambda *_args: found)
@@ -340,7 +340,7 @@ def test_a_bar_of_a_rate_says_of_how_many_while_all_have_room(order_at: Any, age
 
 @pytest.fixture
 def week(order_at: Any, alice: Account, charlie: Account, agent: User, supervisor: User) -> None:
-    """Six decisions of two shops, with products, sources and reasons; one that was delivered and one that came back."""
+    """Six decisions of two shops, with products, sources and reasons. One order was delivered and one came back."""
     robe = factories.ProductFactory(account=alice, name="<b>Robe</b>")
     for number in range(6):
         line = {"product_id": robe.id} if number % 2 else {"product_name": f"Sac {number % 3}"}

@@ -50,7 +50,7 @@ def rules(account: Account, **changes: Any) -> CallingRules:
 
 
 def closed(account: Account, **changes: Any) -> CallingRules:
-    """Nobody is called today; tomorrow all day."""
+    """Close for today, and open all day tomorrow."""
     return rules(account, days_off=[weekday()], **changes)
 
 
@@ -101,7 +101,7 @@ def test_the_desk_says_when_calling_hours_begin(alice: Account, agent: User, bro
     assert said in browser.get(DESK).content.decode()
     assert browser.post(f"{DESK}next/").url == DESK
     assert browser.get(DESK).content.decode().count(said) == 2
-    # Who calls by themselves is taken all the same, and the screen says that it is no time to call.
+    # An agent may take the customer themselves all the same; the screen then says that it is no time to call.
     assert CLOSED in take(browser, order).text
 
 
@@ -119,7 +119,7 @@ def test_the_browsers_tab_counts_no_promise_that_nobody_may_call_now(
 def test_who_is_served_for_one_merchant_may_be_called(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:
-    """Though another one of theirs has a day off."""
+    """This holds even when another of the customer's merchants has a day off."""
     closed(alice)
     working = rules(charlie)
     order, _other = make_order(alice), make_order(charlie)
@@ -145,7 +145,7 @@ def test_what_falls_due_outside_is_called_when_the_hours_begin(alice: Account, a
 def test_hours_bind_to_the_minute(alice: Account, agent: User) -> None:
     make_order(alice)
     now = timezone.localtime(timezone=ALGIERS)
-    if not time(0, 2) < now.time() < time(23, 58):  # no window on each side of now, inside the day
+    if not time(0, 2) < now.time() < time(23, 58):  # the day has no room for a window on each side of now
         return
     before = rules(alice, opens_at=time.min, closes_at=(now - timedelta(minutes=1)).time())
     assert claims.next_customer(agent) is None
@@ -163,9 +163,9 @@ def test_hours_bind_to_the_minute(alice: Account, agent: User) -> None:
 def test_a_promise_shortly_before_closing_is_its_agents_when_the_hours_begin_again(
     alice: Account, agent: User, colleague: User
 ) -> None:
-    """For what was left of the quarter of an hour and more: by the clock it had been late all night."""
+    """It stays theirs for what was left of the quarter of an hour. By the clock alone it would be overdue all night."""
     now = timezone.localtime(timezone=ALGIERS).replace(microsecond=0)
-    if not time(0, 20) <= now.time() < time(23, 49):  # no window on each side of now, inside the day
+    if not time(0, 20) <= now.time() < time(23, 49):  # the day has no room for a window on each side of now
         return
     opened = rules(alice, opens_at=(now - timedelta(minutes=5)).time(), closes_at=time.max)
     order = make_order(alice)
@@ -259,7 +259,7 @@ def test_a_window_is_opened_by_hand_for_a_day(alice: Account, charlie: Account, 
     assert days.today() in windows(order)
     assert days.today() not in windows(other)
     assert claims.next_customer(agent) == claims.on_customer(order.phone_e164).id
-    period(None, opens_at=time(0, 30))  # for all: but a merchant's own goes before it
+    period(None, opens_at=time(0, 30))  # for all merchants, but a merchant's own goes before it
     assert windows(other)[days.today()][0] == time(0, 30)
     assert windows(order)[days.today()][0] == time.min
 
@@ -321,7 +321,7 @@ def test_public_holidays_are_those_that_the_package_knows() -> None:
 def test_what_is_assigned_outside_of_calling_hours_is_no_colleagues_when_they_begin(
     alice: Account, charlie: Account, agent: User, supervisor: User
 ) -> None:
-    """On Friday for Saturday: by the clock alone the agent would be late with all of them by then."""
+    """On Friday for Saturday: by the clock alone, the agent would be late with all of them by then."""
     closed(alice)
     rules(charlie)
     theirs = [make_order(alice, phone=f"055000000{n}") for n in range(3)]
@@ -344,7 +344,7 @@ def test_what_does_not_fit_into_todays_hours_is_assigned_for_the_next_day(
     make_orders(alice, [{"phone": f"05500000{n:02}"} for n in range(12)])
     now = timezone.localtime(timezone=ALGIERS)
     closes_at = now + timedelta(minutes=9)
-    if now.time() < time(0, 20) or closes_at.date() != now.date():  # no window that ends soon, inside the day
+    if now.time() < time(0, 20) or closes_at.date() != now.date():  # the day has no room for a window that ends soon
         return
     rules(alice, opens_at=time(0, 10), closes_at=closes_at.time())
     ids = list(Order.objects.values_list("id", flat=True))
@@ -460,7 +460,7 @@ def test_a_supervisor_enters_a_season_and_ends_it(alice: Account, supervisor: Us
     made = CallingPeriod.objects.get()
     assert (made.account, made.name, made.opens_at, made.is_opening) == (alice, "Ramadan", time(10), True)
     assert "10:00–15:30" in said_of(browser.get("/console/periods/"), "Ramadan")
-    button = f'id="end-{made.id}" aria-labelledby="end-{made.id} name-{made.id} days-{made.id}"'  # of some alike
+    button = f'id="end-{made.id}" aria-labelledby="end-{made.id} name-{made.id} days-{made.id}"'  # unique label
     assert button in browser.get("/console/periods/").content.decode()
     assert browser.post("/console/periods/", {"end": str(made.id)}).status_code == 302
     assert browser.post("/console/periods/", {"end": "x"}).status_code == 302
@@ -510,7 +510,7 @@ def test_hours_that_nobody_could_keep_are_refused(changes: dict[str, str], super
 
 
 def said_of(answer: Any, name: str) -> str:
-    """What the page says in the row of these hours, in one line."""
+    """Return what the page says in the row of these hours, in one line."""
     row = next(part for part in answer.content.decode().split("<tr>") if f"<bdi>{name}</bdi></th>" in part)
     return " ".join(re.sub(r"<[^>]*>", "", row).split())
 

@@ -1,4 +1,4 @@
-"""What pages keep of themselves: the same for everybody in one language, and nothing of anybody's page."""
+"""What pages keep of themselves: the same for everybody in one language, and nothing of anybody's own page."""
 
 import re
 from collections.abc import Callable
@@ -72,7 +72,7 @@ def test_a_call_screen_is_as_if_nothing_had_been_kept(
         return [re.sub(f'{tokens}|{times}|<small>[^<]*</small>|data-lease="\\d+', "", text) for text in texts]
 
     orders = {make_order(alice, phone=f"055000000{n}"): person for n, person in enumerate((agent, colleague))}
-    screens()  # somebody's page is kept
+    screens()  # fills what is kept, from somebody's page
     kept = screens()
     monkeypatch.setattr(Once, "render", lambda once, context: once.nodelist.render(context))
     assert kept == screens()

@@ -1,4 +1,4 @@
-"""One-time codes beside the password: turning them on and off, signing in with them, and what does not work."""
+"""One-time codes besides the password: turning them on and off, signing in with them, and what does not work."""
 
 import re
 from base64 import b32decode, b32encode
@@ -20,7 +20,7 @@ CODES, LOGIN = "/console/codes/", "/console/login/"
 
 
 def code_of(user: User, steps: int = 0) -> str:
-    """The code that the person's app shows, or that it shows some steps of 30 seconds later."""
+    """Return the code that the person's app shows now, or some steps of 30 seconds later."""
     device = TOTPDevice.objects.get(user=user)
     return f"{totp(device.bin_key, drift=steps):06d}"
 
@@ -59,7 +59,7 @@ def test_codes_are_turned_on_with_a_code_and_the_password(agent: User) -> None:
 
 
 def test_who_is_late_with_the_code_is_told_why(agent: User) -> None:
-    """Another tab has made another secret; and then it has turned codes on."""
+    """First another tab has made another secret. Then this form has turned codes on already."""
     first, second = browser_of(agent), browser_of(agent)
     first.post(CODES, {"action": "offer"})
     (shown,) = re.findall(r'name="device" value="(\d+)"', first.get(CODES).content.decode())
@@ -77,7 +77,7 @@ def test_who_is_late_with_the_code_is_told_why(agent: User) -> None:
 
 
 def test_the_phone_that_makes_the_codes_may_show_the_page(agent: User, alice: Account) -> None:
-    """It cannot scan itself: pressed there, the picture opens the app."""
+    """A phone cannot scan itself, so pressing the picture opens the app."""
     for person, page in ((agent, CODES), (alice.holder, "/account/codes")):
         browser = browser_of(person)
         browser.post(page, {"action": "offer"})
@@ -107,7 +107,7 @@ def test_a_right_code_without_the_password_tells_nothing(with_codes: User) -> No
     response = sign_in(password="wrong", code=code_of(with_codes))
     assert b"password is wrong" in response.content
     assert b"one-time code is missing" not in response.content
-    assert sign_in(code=code_of(with_codes)).status_code == 302  # and is not used up
+    assert sign_in(code=code_of(with_codes)).status_code == 302  # and the code is not used up
 
 
 def test_no_other_door_lets_in_without_a_code(with_codes: User, alice: Account) -> None:
@@ -125,7 +125,7 @@ def test_codes_are_guessed_no_faster_than_passwords(with_codes: User) -> None:
 
 
 def test_wrong_codes_make_the_next_wait_longer(with_codes: User) -> None:
-    """Whatever address they come from."""
+    """They do so whatever address they come from."""
     assert not one_time_codes.accept(with_codes, "000000")
     assert not one_time_codes.accept(with_codes, code_of(with_codes))
     TOTPDevice.objects.update(throttling_failure_timestamp="2020-01-01T00:00Z")

@@ -82,7 +82,7 @@ def test_each_phone_is_looked_up_in_its_own_index(alice: Account, browser: Any) 
     numbers = [f"05{number * 333_333:08}" for number in range(300)]
     make_orders(alice, ({"phone": phone, "customer_phone_2": phone} for phone in numbers))
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE orders_order")  # to the planner all ways through an empty table cost the same
+        cursor.execute("ANALYZE orders_order")  # on an empty table all plans would cost the same
     for typed in ("0502 33 33 31", "0502 33"):
         with CaptureQueriesContext(connection) as queries:
             assert shown(browser.get(LIST, {"q": typed}))
@@ -110,7 +110,7 @@ def test_search_finds_a_name_however_it_is_written(name: str, typed: str, alice:
 def test_names_are_looked_up_in_their_index(alice: Account, browser: Any) -> None:
     make_orders(alice, ({"customer_name": f"Aïcha {number}"} for number in range(300)))
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE orders_order")  # to the planner all ways through an empty table cost the same
+        cursor.execute("ANALYZE orders_order")  # on an empty table all plans would cost the same
     with CaptureQueriesContext(connection) as queries:
         assert shown(browser.get(LIST, {"q": "aicha 277"})) == ["Aïcha 277"]
     found = [query["sql"] for query in queries if "to_tsquery" in query["sql"]]
@@ -185,7 +185,7 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(alice: Account, charl
 
 
 def test_whose_orders_are_is_looked_up_for_what_is_shown_alone(alice: Account, agent: User, browser: Any) -> None:
-    """Joined to all that are found, where PostgreSQL expects few, it is a look through all users for each of them."""
+    """Joined to all orders found, where PostgreSQL expects few, it would go through all users for each order."""
     make_order(alice)
     Order.objects.update(callback_agent=agent)
     with CaptureQueriesContext(connection) as asked:
@@ -216,7 +216,7 @@ def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: 
 def test_of_a_merchant_a_page_is_read_however_many_orders_it_has(
     alice: Account, charlie: Account, browser: Any, merchant: str, status: str, sort: str
 ) -> None:
-    """Of several merchants too, whose name has the same part: the largest of them have most orders of all."""
+    """This holds for several merchants with a common part in their names, too: the largest have most of all orders."""
     make_order(charlie)
     order = make_order(alice)
     Order.objects.filter(id=order.id).update(status=Status.CONFIRMED)
@@ -248,7 +248,7 @@ def test_of_some_days_long_ago_no_other_days_are_read(
 
 @pytest.mark.parametrize("query", [{"q": "Amine"}, {"wilaya": "16"}, {"merchant": "\0"}, {"did": "confirmed"}])
 def test_no_tab_says_what_was_not_asked(query: dict[str, str], alice: Account, browser: Any) -> None:
-    """Counters know merchants and statuses alone."""
+    """The counters know only merchants and statuses."""
     make_order(alice)
     assert tabs(browser.get(LIST, query)) == {}
 
@@ -287,7 +287,7 @@ def test_a_row_tells_tries_the_last_call_and_the_next(alice: Account, agent: Use
 
 
 def row(browser: Any, cell: str, **query: str) -> str:
-    """What the cell of the only row says."""
+    """Return the text of a cell of the only row."""
     text = browser.get(LIST, query).content.decode()
     (found,) = re.findall(rf'<td class="[^"]*\b{cell}"[^>]*>(.*?)</td>', text)
     return re.sub(r"<[^>]*>", " ", found).strip()

@@ -66,7 +66,7 @@ def test_the_latest_call_and_change_stand_first(order: Order, agent: User) -> No
 
 
 def test_ten_thousand_changes_are_read_page_by_page(alice: Account, order: Order, agent: User) -> None:
-    """All of them were a page of 13 MB."""
+    """All of them made a page of 13 MB."""
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
     made, now = {"account": alice, "order": order, "field": "notes", "actor": "Shop"}, timezone.now()
     OrderEdit.objects.bulk_create(

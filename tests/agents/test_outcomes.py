@@ -1,4 +1,4 @@
-"""A new outcome of a call is thought of wherever agents, merchants and their developers meet it."""
+"""A new outcome of a call must be handled wherever agents, merchants and their developers meet it."""
 
 import re
 

@@ -49,7 +49,7 @@ def test_the_list_says_what_each_agent_is_at(agent: User, colleague: User, order
 
 
 def test_the_list_has_pages(agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has left stays one of the people, and may come back."""
+    """Someone who has left stays in the list, and may come back."""
     colleague.groups.set([Group.objects.get(name="Agents")])
     colleague.deactivate()
     monkeypatch.setattr(people, "PER_PAGE", 1)
@@ -110,7 +110,7 @@ def test_no_two_names_differ_by_case_alone(browser: Client) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_who_is_being_made_by_somebody_else_is_explained_too(browser: Client) -> None:
-    """The button was pressed twice, or by two supervisors: the name was free when either looked."""
+    """The button was pressed twice, or by two supervisors, and the name was free when each looked."""
 
     def press() -> Any:
         try:
@@ -139,7 +139,7 @@ def test_nobody_is_made_more_than_an_agent(browser: Client) -> None:
 
 
 def test_operators_make_supervisors(operator: User, agent: User) -> None:
-    factories.AgentFactory(role="Supervisors")  # the groups are there
+    factories.AgentFactory(role="Supervisors")  # makes the groups exist
     data = {"username": "nora", "first_name": "Nora", "role": "Supervisors"}
     assert browser_of(operator).post(NEW, data).status_code == 201
     assert User.objects.get(username="nora").has_perm("orders.supervise_order")
@@ -200,7 +200,7 @@ def test_a_new_password_ends_the_sessions(agent: User, browser: Client) -> None:
 def test_a_page_from_before_somebody_else_changed_the_account_gives_no_password(
     is_active: bool, action: str, agent: User, browser: Client
 ) -> None:
-    """It would let nobody in, or make useless the one that the other supervisor has told."""
+    """It would let nobody in, or replace the one that the other supervisor has handed out."""
     User.objects.filter(id=agent.id).update(is_active=is_active)
     answer = browser.post(page_of(agent), {"action": action}, follow=True)
     assert [str(message) for message in answer.context["messages"]] == [

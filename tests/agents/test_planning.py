@@ -15,7 +15,7 @@ from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
 
-# A Monday. Algiers is one hour ahead of UTC, all the year.
+# A Monday. Algiers is one hour ahead of UTC all year.
 MONDAY = datetime(2026, 11, 23, tzinfo=ALGIERS)
 
 
@@ -24,7 +24,7 @@ def at(hour: int, minute: int = 0, day: int = 0) -> datetime:
 
 
 def windows(rules: CallingRules) -> list[Window]:
-    """Of two weeks from that Monday on, as `hours` reads them."""
+    """Return the windows of two weeks from that Monday on, as `hours` reads them."""
     dates = [MONDAY.date() + timedelta(days=ahead) for ahead in range(14)]
     return [
         Window(days.at(day, opens_at), days.at(day, closes_at))
@@ -65,7 +65,7 @@ def test_what_says_nothing_of_the_next_call_is_not_taken_for_silence(outcome: Ou
 
 @pytest.mark.parametrize("now", [at(19, 50, day=3), at(18, 30, day=3)])
 def test_a_day_off_is_passed_over(now: datetime) -> None:
-    """Thursday evening; Friday is off: the morning of Saturday."""
+    """From Thursday evening, with Friday off, to Saturday morning."""
     assert next_try(now, CallingRules(), [now]) == at(9, day=5)
 
 
@@ -82,7 +82,7 @@ def test_a_call_at_night_counts_for_no_part() -> None:
 
 @pytest.mark.parametrize(("closes_at", "called"), [(22, at(18, 30)), (17, at(18, 30)), (17, at(18, 30, day=-1))])
 def test_a_call_in_a_season_counts_for_its_part_of_the_day(closes_at: int, called: datetime) -> None:
-    """Whether the usual hours have it or not: in the evening nobody answers."""
+    """This holds whether or not the usual hours include it: in the evening nobody answered."""
     rules = CallingRules(closes_at=time(closes_at), retry_minutes=120)
     season = windows(CallingRules(opens_at=time(12), closes_at=time(22), days_off=[]))
     assert planning.next_try(at(18, 30), rules, [called, at(18, 30)], season) == at(12, day=1)
@@ -91,7 +91,7 @@ def test_a_call_in_a_season_counts_for_its_part_of_the_day(closes_at: int, calle
 
 @pytest.mark.parametrize(("ahead", "expected"), [(1, at(20, day=1)), (2, at(9, day=1)), (21, at(9, day=1))])
 def test_no_other_hours_that_are_far_are_waited_for(ahead: int, expected: datetime) -> None:
-    """As those of Ramadan, which have evenings: to that of the next day the customer is left alone, and no longer."""
+    """Ramadan's hours, for instance, have evenings. The next day's evening is waited for, one farther off is not."""
     usual = windows(CallingRules(closes_at=time(16)))
     season = [Window(at(20, day=ahead), at(23, day=ahead))]
     assert planning.next_try(at(15), CallingRules(), [at(9, 30), at(12, 45), at(15)], [*usual, *season]) == expected

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def press_twice(page: Page, key: str, *, apart: int, by_mouse: bool) -> None:
-    """So many milliseconds apart, on whatever stands there by then."""
+    """Press twice, this many milliseconds apart, on whatever is there by then."""
     box = page.locator(f"[data-key='{key}']").bounding_box()
     assert box
     for pause in (apart, 0):
@@ -96,7 +96,7 @@ def test_a_double_click_ships_and_does_not_deliver(
     expect(ship).to_be_enabled()
     box = ship.bounding_box()
     assert box
-    for _ in range(2):  # on what stands there by then: Delivered and paid
+    for _ in range(2):  # by then, Delivered and paid is there
         page.mouse.click(box["x"] + 10, box["y"] + 10)
         page.wait_for_timeout(500)
     expect(page.get_by_role("button", name="Delivered and paid")).to_be_enabled()
@@ -141,7 +141,7 @@ def _lose_and_find(person: Visit, door: Door, gone: str) -> None:
     door.open()
     expect(page.get_by_role("button", name="Confirm")).to_be_enabled()
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
-    person.wrongs.clear()  # the browser tells that it could not ask
+    person.wrongs.clear()  # the browser reports that it could not connect
     page.keyboard.press("1")
     told(page, "is confirmed")
 
@@ -162,7 +162,7 @@ def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: U
 
 
 def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, agent: User) -> None:
-    """By Escape, or the browser's own button, while the service is slow; after half a minute in which no page came."""
+    """Stopped by Escape or the browser's own button while the service is slow; or no page came for half a minute."""
     customers(alice, 1)
     page = visit().sign_in("samira")
     page.clock.install()
@@ -176,7 +176,7 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
     browser.on("Page.frameRequestedNavigation", lambda event: begun.append(event))
     page.route("**/outcome/", lambda route: held.append(route), times=1)
     page.keyboard.press("1")
-    # Of a navigation whose beginning it hears of after its end Playwright would wait for the end for ever.
+    # If Playwright heard of a navigation's beginning only after its end, it would wait for the end for ever.
     eventually(lambda: page.wait_for_timeout(10) or (begun and held))
     with page.expect_event("requestfailed"):
         held[0].abort("aborted")
@@ -189,7 +189,7 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
 
 
 def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Account, agent: User) -> None:
-    """Not every browser gives a button that is clicked the focus."""
+    """Not every browser focuses a button that is clicked."""
     (order,) = customers(alice, 1)
     waits(order, CallState.CALLBACK, agent=agent)
     page = visit().sign_in("samira")
@@ -208,14 +208,14 @@ def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Ac
 
 
 def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits, alice: Account, agent: User) -> None:
-    """`2` twice by a hand that trembles is no “Customer unreachable”, and no key decides beside an open panel."""
+    """A trembling hand's double `2` must not choose “Customer unreachable”, and no key decides beside an open panel."""
     (order,) = customers(alice, 1)
     page = visit().sign_in("samira")
     call_next(page)
     settled(page)
     press_twice(page, "2", apart=300, by_mouse=False)
     page.keyboard.press("Escape")
-    for key in "75":  # 5 is “Switched off” where no panel is open
+    for key in "75":  # 5 is “Switched off” when no panel is open
         page.keyboard.press(key)
     page.wait_for_timeout(500)
     assert CallNote.objects.count() == 0

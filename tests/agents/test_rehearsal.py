@@ -1,4 +1,4 @@
-"""Test mode's agent and courier: what they do to test orders is what agents and couriers do, events included."""
+"""Test mode's agent and courier do to test orders just what agents and couriers do, events included."""
 
 import json
 from collections.abc import Callable
@@ -173,7 +173,7 @@ def test_a_move_costs_few_statements(
     twin: Account, play: Callable[..., Any], django_assert_max_num_queries: Any
 ) -> None:
     order = make_order(twin)
-    play(order, "nothing")  # the key is known
+    play(order, "nothing")  # so that the key is cached
     with django_assert_max_num_queries(7):
         play(order, "confirm")
 

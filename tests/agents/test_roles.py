@@ -143,7 +143,7 @@ def test_operators_see_no_password_hash(agent: User, operator: User) -> None:
     text = browser_of(operator).get(f"/console/accounts/user/{agent.id}/change/").content.decode()
     assert "Set a new password" in text
     assert agent.password.split("$")[1] not in text
-    assert not re.search(r"\bmd5\b", text)  # random tokens may have it in them
+    assert not re.search(r"\bmd5\b", text)  # random tokens may contain it
 
 
 def test_people_are_deactivated_not_deleted(agent: User, operator: User) -> None:
@@ -166,7 +166,7 @@ def test_who_works_for_a_merchant_is_no_agent(alice: Account) -> None:
 
 
 def change_of(user: User, **changes: Any) -> dict[str, Any]:
-    """The form of a person's page, as it stands but for `changes`."""
+    """Return the form of a person's page as it is, but for `changes`."""
     form = {"username": user.username, "first_name": user.first_name, "last_name": "", "email": "", "is_active": "on",
             "is_staff": "on", "groups": [group.pk for group in user.groups.all()], **changes}  # fmt: skip
     return {name: value for name, value in form.items() if value is not None}
@@ -204,7 +204,7 @@ def test_who_has_worked_here_stays_one_of_the_people_whose_work_figures_count(ag
 
 
 def test_a_page_from_before_gives_nobody_back_what_was_taken_from_them_since(agent: User, operator: User) -> None:
-    """The page was opened, and then a supervisor deactivated the agent and another operator took the role."""
+    """After the page was opened, a supervisor deactivated the agent and another operator took the role away."""
     page, mine = f"/console/accounts/user/{agent.id}/change/", browser_of(operator)
     seen = mine.get(page).context["adminform"].form.initial["seen"]
     assert seen in mine.get(page).content.decode()
@@ -309,7 +309,7 @@ def test_create_operator_says_that_it_made_none_to_who_asks_for_one(db: None) ->
         call_command("create_operator", *args, stdout=out, stderr=err)
         assert out.getvalue() == ""
         said[len(args)] = err.getvalue()
-    assert said[0] == ""  # each start asks, and has nothing to say in its log
+    assert said[0] == ""  # every start runs it, and should log nothing new
     assert "already" in said[2]
     assert User.objects.count() == 1
 
@@ -322,7 +322,7 @@ def test_create_operator_refuses_a_name_that_nobody_could_use(db: None, name: st
 
 
 def test_create_operator_makes_one_who_can_sign_in_by_the_name_that_was_asked_for(db: None) -> None:
-    """Whoever signs in has their name read in its compatible form, as a keyboard of another script may write it."""
+    """Names are normalized at sign-in (NFKC), since a keyboard of another script may type them in other characters."""
     said = output("create_operator", "--username", "ｎａｄｉａ")
     name, password = re.fullmatch(r"Operator: sign in as (\S+) with the password (\S+) .*\s*", said).groups()
     assert name == "nadia"
@@ -341,7 +341,7 @@ def test_create_operator_refuses_a_taken_name(db: None, there: str) -> None:
 def test_the_language_is_chosen_before_one_signs_in(db: None) -> None:
     browser, login = Client(), "/console/login/?next=/console/desk/"
     refused = browser.post(login, {"username": "samira", "password": "wrong"})
-    for page in (browser.get(login), refused):  # also of an answer to a wrong password
+    for page in (browser.get(login), refused):  # also in the answer to a wrong password
         assert f'name="next" value="{login}"' in page.text
 
     browser.post("/i18n/setlang/", {"language": "ar-dz", "next": login})

@@ -1,4 +1,4 @@
-"""The account's page of what agents say: what is saved there is what they read, and how it reads is shown before."""
+"""The account's page of what agents say: what is saved there is what they read, and a preview shows how it reads."""
 
 import pytest
 from django.test import Client
@@ -97,4 +97,4 @@ def test_what_a_colleague_has_written_meanwhile_is_not_replaced_without_a_word(b
     assert browser.post(PAGE, again).url == PAGE
     rules.refresh_from_db()
     assert (rules.script_fr, rules.script_ar) == ("Bonjour, de Yasmine", ARABIC)
-    assert browser.post(PAGE, shown | {"script_fr": "Bonjour, de Yasmine"}).url == PAGE  # the same, a second time
+    assert browser.post(PAGE, shown | {"script_fr": "Bonjour, de Yasmine"}).url == PAGE  # the same, once more

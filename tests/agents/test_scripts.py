@@ -62,7 +62,7 @@ def test_a_products_script_is_filled_in_its_own_language(
 
 
 def test_a_text_that_names_the_products_over_and_over_ends(alice: Account, browser: Client) -> None:
-    """Of a hundred lines it was six million letters, in each order of the customer and for each product."""
+    """With a hundred lines it came to six million letters, in each order of the customer and for each product."""
     CallingRules.objects.create(account=alice, script_fr="{produit}" * 222, script_ar="{المنتج}\n")
     make_order(alice, items=[order_line(quantity=1, product_name="p" * 255, unit_price=1) for _ in range(MAX_LINES)])
     often, once = said(browser)

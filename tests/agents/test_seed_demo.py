@@ -86,7 +86,9 @@ def test_the_desk_has_all_that_can_wait() -> None:
 
 
 def test_it_looks_alive() -> None:
-    """Calls come minutes after the order, decisions later, promises are kept and broken, and nothing is yet to come."""
+    """Calls come minutes after the order and decisions later, promises are kept and broken, and nothing lies in the
+    future.
+    """
     output("seed_demo", orders=300)
 
     now, firsts, lateness = timezone.now(), [], []
@@ -114,7 +116,7 @@ def test_it_looks_alive() -> None:
 
 
 def test_its_customers_are_called_at_any_hour_in_the_words_of_a_script() -> None:
-    """Who tries the service at night, or on a Friday, shall see a call."""
+    """Someone who tries the service at night, or on a Friday, should see a call."""
     CallingPeriod.objects.all().delete()
     output("seed_demo", orders=20)
 

@@ -47,12 +47,12 @@ def test_the_choice_moves_on_to_the_next_order(alice: Account, charlie: Account,
     assert response.url == f"{screen.address}?order={third.id}"
     screen = Screen(browser, response.url)
     assert browser.get(response.url).context["chosen"] == str(third.id)
-    assert screen.press("cancel", order=str(third.id)).url == screen.address  # the first again
+    assert screen.press("cancel", order=str(third.id)).url == screen.address  # back to the first
     assert statuses() == ["pending_confirmation", "confirmed", "canceled"]
 
 
 def test_of_the_orders_that_are_not_chosen_ten_lines_are_shown(alice: Account, browser: Client) -> None:
-    """All of twenty such orders were 18 MB, and 250 MB with this text, which the merchant's may be."""
+    """Twenty such orders came to 18 MB in full, and to 250 MB with this text, which a merchant may write."""
     CallingRules.objects.create(account=alice, script_fr="{product}" * 222, script_ar="{product}" * 222)
     link, details = f"https://a.example/{'i' * 2000}", {f"{n}".ljust(64, "k"): "v" * 255 for n in range(20)}
     robes = [ProductFactory(account=alice, script="s" * 2000, image_url=link) for _ in range(MAX_LINES)]
@@ -68,11 +68,11 @@ def test_of_the_orders_that_are_not_chosen_ten_lines_are_shown(alice: Account, b
         assert [text.count(f'<th scope="row"><bdi>[{n}]pp') for n in (0, 9, 10, 99)] == [20, 20, 1, 1]
         assert (text.count(">and 90 more lines</a>"), text.count(">and 1 more line</a>")) == (18, 1)
     assert f'<a href="{other}">and 90 more lines</a>' in screen.text
-    assert screen.text.count("<h3><bdi>") == 100 + 19 * 10  # texts of products
+    assert screen.text.count("<h3><bdi>") == 100 + 19 * 10  # the products' texts
 
 
 def test_a_pause_comes_after_the_call_and_not_amid_it(alice: Account, charlie: Account, browser: Client) -> None:
-    """What was ticked stays so while orders of the customer are left to decide."""
+    """What was ticked stays ticked while the customer has orders left to decide."""
     ticked = re.compile('<input type="checkbox" name="pause"[^>]* checked')
     first, second, _third = orders_of(alice, charlie)
     screen = take(browser, second)
@@ -87,7 +87,7 @@ def test_a_pause_comes_after_the_call_and_not_amid_it(alice: Account, charlie: A
 
 
 def test_a_duplicate_is_cancelled_by_one_button(alice: Account, browser: Client) -> None:
-    """Of its own card, whichever order is chosen: not every browser hides the cards of the others."""
+    """The button of an order's own card, whichever order is chosen: not every browser hides the other cards."""
     first, second = make_order(alice), make_order(alice)
     screen = next_order(browser)
     for order in (first, second):
@@ -115,7 +115,7 @@ def test_what_was_cancelled_as_a_duplicate_flags_the_order_that_stays_no_more(
 def test_what_takes_the_place_of_an_order_that_the_merchant_cancelled_is_no_duplicate(
     alice: Account, browser: Client
 ) -> None:
-    """Whose key or who of whose people did it: the customer's last order is not one to cancel."""
+    """Whichever key or person of the merchant did it, the customer's last order must not be canceled."""
     lifecycle.cancel(make_order(alice).id, actor=Actor(Role.MERCHANT, "API key shop"))
     lifecycle.cancel(make_order(alice).id, actor=Actor.of_merchant(alice.holder))
     make_order(alice)
@@ -215,7 +215,7 @@ def test_a_colleagues_promise_outlives_a_call_about_another_order(
     Order.objects.filter(id=promised.id).update(
         call_state=CallState.CALLBACK, call_due_at=due_at, callback_agent=colleague
     )
-    other = make_order(charlie)  # of the same customer, who is served for it
+    other = make_order(charlie)  # of the same customer, and the agent serves this merchant
     next_order(browser).press(outcome, skip_reason="Ligne coupée")
     for order in (promised, other):
         order.refresh_from_db()

@@ -1,4 +1,4 @@
-"""The desk on phones, on screens of little height and magnified: what is pressed and read is there to be seen."""
+"""The desk on phones, on low screens and magnified: everything to press or read is in sight."""
 
 import pytest
 from playwright.sync_api import expect
@@ -15,7 +15,7 @@ LAPTOP_AT_200_PERCENT, PHONE_ON_ITS_SIDE, PHONE, SMALL_PHONE = (683, 384), (740,
 LANGUAGES = ["en", "fr", "ar-DZ"]
 TOO_NARROW = """() => [...document.querySelectorAll(".button")].filter(e => e.checkVisibility())
     .filter(e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight).map(e => e.textContent)"""
-# What stays in its place while the page moves under it.
+# What stays in place while the page scrolls under it.
 STAYS = """() => {
     scrollTo(0, (document.documentElement.scrollHeight - innerHeight) / 2);
     return [...document.querySelectorAll("main *")].filter(e => getComputedStyle(e).position === "sticky")
@@ -29,7 +29,7 @@ IS_ON_TOP = """e => {
 
 
 def visit_screen(visit: Visits, agent: User, account: Account, size: tuple[int, int], language: str = "fr") -> Visit:
-    """A call of a customer with two orders."""
+    """Visit a call of a customer with two orders."""
     for name in ("Chargeur rapide", "Écouteurs sans fil"):
         ProductFactory(account=account, name=name, price=1200)
     line = order_line(quantity=2, product_name="Robe", unit_price=1200)
@@ -97,7 +97,7 @@ def test_the_second_number_is_as_high_as_a_finger(visit: Visits, alice: Account,
 def test_no_amount_is_broken(size: tuple[int, int], visit: Visits, alice: Account, agent: User) -> None:
     page = visit_screen(visit, agent, alice, size).page
     page.locator(".edit").first.click()
-    expect(page.locator("#found li").filter(visible=True)).to_have_count(2)  # of every product, unasked
+    expect(page.locator("#found li").filter(visible=True)).to_have_count(2)  # every product, unasked
     amounts = "all => all.map(e => [e.textContent, e.getClientRects().length])"
     assert page.eval_on_selector_all("#found button span:last-child bdi", amounts) == [["1\u202f200", 1]] * 2
 
@@ -114,7 +114,9 @@ def test_the_list_fits_every_screen(language: str, visit: Visits, alice: Account
 
 
 def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, agent: User) -> None:
-    """In Arabic from the right: the first word of a hint that is too long was cut off. What is typed has its own."""
+    """In Arabic that is the right, where a hint that is too long lost its first word. Typed text has its own
+    direction.
+    """
     page = visit(locale="ar-DZ", viewport={"width": 360, "height": 740}).sign_in(agent.username)
     field = page.locator("[name=q]")
     direction = "e => getComputedStyle(e).direction"

@@ -1,4 +1,4 @@
-"""The call center's figures are what the rows say, whatever is summed up already, by plain SQL over all of them."""
+"""The call center's figures equal what plain SQL over all rows says, however much is summed up already."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 _LIVE = "o.account_id IN (SELECT id FROM accounts_account WHERE live_id IS NULL)"
 _CALLS = "('answered', 'callback', 'no_answer', 'busy', 'switched_off', 'wrong_number')"
 _PUNCTUAL = "interval '15 minutes'"
-# A part's rows: when, whose order, by whom, the minutes that it waited, and the figure that it is one of.
+# A part's rows: when, the order, the person, the minutes waited, and the figure that each belongs to.
 _PARTS = {
     "calls": f"""SELECT n.created_at AS at, o.*, n.agent_id AS person, NULL::float AS waited, '' AS reason
         FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id WHERE n.outcome IN {_CALLS} AND {_LIVE}""",
@@ -100,7 +100,7 @@ _LINES = """CROSS JOIN LATERAL (
 
 
 def plainly(part: str, by: str, first: date, last: date) -> dict[str, tuple[int, Decimal, Any]]:
-    """By key: how many, what they come to, and the middle of the minutes that they waited."""
+    """Return by key the count, the amount and the median of the minutes waited."""
     amount = "i.amount" if by == "product" else "r.total_amount"
     with connection.cursor() as cursor:
         cursor.execute(
@@ -150,7 +150,9 @@ def assert_equal(last: date | None = None, length: int = 30) -> None:
 
 
 class CallsLife(Life):
-    """The call center's people do it, and promise calls, some of which they make."""
+    """The same life, but its deeds are those of the call center's people, who also promise calls and make some of
+    them.
+    """
 
     def __init__(self, seed: int, *accounts: Account) -> None:
         super().__init__(seed, *accounts)
@@ -175,7 +177,7 @@ class CallsLife(Life):
         lifecycle.cancel(order.id, actor=self.chance.choice([self.actor(), self.actor(), merchants]), reason=reason)
 
     def date_back(self, order: Order) -> None:
-        """Or one row alone, so that what stands around it is no longer what it was."""
+        """Date back an order, or one of its rows alone, so that it no longer fits what is around it."""
         by = timedelta(minutes=self.chance.choice([10, 400, 1440, 1440, 2880, 7200]))
         one: list[Callable[[], Any]] = [
             lambda: CallNote.objects.filter(order=order).update(callback_at=F("callback_at") - by),
@@ -210,7 +212,7 @@ def test_figures_are_what_the_rows_say_whatever_happened(
     assert CallFigure.objects.exists()
     assert_equal()
     assert_equal(yesterday, 3)
-    CallFigure.objects.update(calls=90)  # past the triggers
+    CallFigure.objects.update(calls=90)  # written past the triggers
     weeks = day_sums.weeks()
     for week in weeks:
         day_sums.sum_anew(*week)
@@ -247,12 +249,12 @@ def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> No
 
 
 def counted() -> int:
-    """Calls in the sums."""
+    """Return the calls in the sums."""
     return sum(CallFigure.objects.filter(dimension="all").values_list("calls", flat=True))
 
 
 def call_and_confirm(account: Account, ago: timedelta = timedelta(0)) -> Order:
-    """A call that an order is confirmed in, so long ago."""
+    """Note a call that confirms an order, this long ago."""
     agent, order = factories.AgentFactory(), factories.make_order(account)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
@@ -272,7 +274,7 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
     assert not ChangedDay.objects.filter(account=None).exists()
     part = CallPart.objects.get()
     assert timedelta(0) < timezone.now() - summing.PUNCTUAL - part.until < timedelta(seconds=PATIENCE)
-    assert not CallDay.objects.filter(day__gte=part.day).exists()  # which the version before takes for whole
+    assert not CallDay.objects.filter(day__gte=part.day).exists()  # the version before takes these for complete
     assert counted() == 1
     call_and_confirm(alice)
     assert_equal()
@@ -318,7 +320,7 @@ def test_a_move_of_yesterday_changes_what_was_promised_for_today(alice: Account)
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(days=3)], ids=str)
 def test_sums_of_a_clock_that_was_ahead_are_none(ahead: timedelta, alice: Account) -> None:
-    """It was put back between the round and the call."""
+    """The clock was put back between the round and the call."""
     call_and_confirm(alice, timedelta(hours=1))
     summing.sum_up()
     at = timezone.now() - summing.PUNCTUAL + ahead
@@ -338,8 +340,8 @@ def test_sums_of_a_clock_that_was_ahead_are_none(ahead: timedelta, alice: Accoun
 
 @pytest.mark.django_db(transaction=True)
 def test_what_the_version_before_sums_up_leaves_today_to_the_rows(alice: Account, monkeypatch: Any) -> None:
-    """It takes notes of today as if they were for nothing, and removes no day."""
-    monkeypatch.setattr(summing, "PUNCTUAL", timedelta(0))  # of a day that has just begun nothing is so old
+    """The version before notes today's changes in vain, and removes no day."""
+    monkeypatch.setattr(summing, "PUNCTUAL", timedelta(0))  # a day that has just begun has nothing older
     order = call_and_confirm(alice)
     summing.sum_up()
     assert counted() == 1

@@ -1,4 +1,4 @@
-"""What supervisors do beside calling: review, claims, moves of many orders, calling rules."""
+"""What supervisors do besides calling: review, claims, moves of many orders, calling rules."""
 
 import re
 from datetime import time
@@ -42,7 +42,7 @@ def for_review(order: Order, agent: User) -> Order:
 
 
 def seen_at(browser: Any) -> str:
-    """As the page's form has it."""
+    """Return the time of the look, as the page's form has it."""
     found = re.search(r'name="seen_at" value="([^"]+)"', browser.get(REVIEW).content.decode())
     assert found
     return found[1]
@@ -121,7 +121,7 @@ def test_orders_go_back_to_the_agents_one_or_many(for_review: Order, alice: Acco
 def test_what_a_colleague_has_dealt_with_since_stays(
     for_review: Order, alice: Account, agent: User, colleague: User, browser: Any
 ) -> None:
-    """Of the page that was opened before they did: nobody phones a stranger because it was old."""
+    """The page was opened before they did: nobody phones a stranger because the page was old."""
     other, decided = make_order(alice, phone="0661 11 22 33"), make_order(alice, phone="0661 11 22 44")
     Order.objects.update(call_state=CallState.REVIEW)
     seen = seen_at(browser)
@@ -176,7 +176,7 @@ def test_everybody_sees_who_holds_whom_and_supervisors_release(
 def test_a_customer_in_progress_is_called_as_on_the_desk(
     order: Order, agent: User, alice: Account, charlie: Account, browser: Any
 ) -> None:
-    """By the order that waits for the longest; by the newest of those that are decided where none waits."""
+    """The name is that of the order that has waited longest, or of the newest decided order if none waits."""
     for shop, name in ((alice, "A. Benali"), (charlie, "Amine B.")):
         make_order(shop, phone=order.customer_phone, customer_name=name)
     claims.take(order.id, agent=agent)

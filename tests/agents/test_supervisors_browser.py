@@ -45,7 +45,9 @@ def test_every_page_is_for_everybody(
     supervisor: User,
     pages: list[str],
 ) -> None:
-    """No rule of axe-core is broken, in light and dark; on a phone nothing runs out, fingers hit what they press."""
+    """No rule of axe-core is broken, in light and dark. On a phone nothing runs off, and fingers hit what they
+    press.
+    """
     pressed = (
         "main :is(button, select, summary, input:not([type=hidden], [type=checkbox])), #rooms a, .tabs a, tbody th a"
     )
@@ -66,7 +68,7 @@ def test_every_page_is_for_everybody(
         page.set_viewport_size({"width": 1366, "height": 768})
         axe(page)
         page.set_viewport_size({"width": 360, "height": 740})
-    person.wrongs[:] = [wrong for wrong in person.wrongs if "422" not in wrong]  # the page of a wrong period
+    person.wrongs[:] = [wrong for wrong in person.wrongs if "422" not in wrong]  # the page of an invalid period
 
 
 @pytest.mark.parametrize("language", ["en", "ar"])
