@@ -127,7 +127,7 @@ def test_scopes_that_there_are_not_are_refused(alice: Account, typed: str, says:
     ["yesterday", "2020-01-01", "2026-13-01", "2099-01-31T12:00:00", "", "9999-12-31", "9999-12-31T23:30:00Z"],
 )
 def test_an_expiry_that_cannot_be_is_refused(alice: Account, expires: str) -> None:
-    """The last hour of all is none in Algeria, and the page of keys could not show it."""
+    """The very last hour of the calendar does not exist in Algeria's time, and the page of keys could not show it."""
     with pytest.raises(CommandError, match="--expires: "):
         run("create_api_key", "--account", alice.holder.email, "--expires", expires)
 
@@ -208,14 +208,14 @@ def test_the_security_log_says_what_made_the_operator(started: list[str], actor:
 
 
 def manage_into(out: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command whose stdout, a pipe that nobody reads, is redirected so by the shell."""
+    """Run a command with its stdout, a pipe that nobody reads, redirected like this by the shell."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
         return subprocess.run(
             ["sh", "-c", f'"$0" manage.py "$@" {out}', sys.executable, *arguments],
             cwd=CHECKOUT,
-            env=environment() | {"PYTHONUNBUFFERED": ""},  # as usual: what is small is written at the end
+            env=environment() | {"PYTHONUNBUFFERED": ""},  # as usual: small output is written at the end
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,
@@ -224,7 +224,7 @@ def manage_into(out: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         os.close(writer)
 
 
-# To a device that is as a full disk, to nothing at all, and to the pipe.
+# To a device that is always full, to a closed stdout, and to the pipe.
 NOWHERE = {">/dev/full": "No space left on device", ">&-": "it is closed", "": ""}
 
 

@@ -1,4 +1,4 @@
-"""A key that came over plain http is not accepted; and every answer of the API tells browsers to be careful."""
+"""A key sent over plain http is not accepted, and every answer of the API tells browsers to be careful."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""API keys: what they look like, what is kept of them, and when they open the door."""
+"""API keys: what they look like, what is stored of them, and when they open the door."""
 
 import re
 import string
@@ -37,7 +37,7 @@ def ask(header, **headers):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The clock by which keys are believed: `clock.pass_(seconds)`."""
+    """The clock of the cache of keys: `clock.pass_(seconds)`."""
 
     class Clock:
         now = monotonic()
@@ -228,7 +228,7 @@ def test_an_expired_key_is_refused_at_the_moment_it_expires(key, clock, monkeypa
     ApiKey.objects.update(expires_at=Now() - timedelta(minutes=1))
     clock.pass_(19)
     assert ask(f"Bearer {key}").status_code == 200
-    clock.pass_(21)  # and the seconds that the test's transaction had been open for
+    clock.pass_(21)  # on top of the seconds for which the test's transaction has been open
     assert ask(f"Bearer {key}").status_code == 401, "even while it is believed"
 
 

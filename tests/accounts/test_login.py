@@ -28,7 +28,7 @@ def agent(db: None) -> User:
 
 
 class Clock:
-    """What django-ratelimit sees as time: it stands still until it is moved."""
+    """The time as django-ratelimit sees it: it stands still until it is moved."""
 
     now = 1_800_000_000.0
 
@@ -105,7 +105,7 @@ def test_who_was_signed_out_is_told_that_a_form_came_to_nothing(sent_to: str, do
     assert said in sent.post(sent_to, follow=True).content.decode()
     assert said not in sent.get(door).content.decode()
     assert said not in Client().get(sent_to, follow=True).content.decode()
-    script = Client(headers={"Accept": "*/*"})  # which is all that browsers send by plain http
+    script = Client(headers={"Accept": "*/*"})  # all that browsers send over plain http
     assert said not in script.post(sent_to, follow=True).content.decode()
 
 
@@ -226,7 +226,7 @@ def test_an_address_may_try_again_after_a_minute(agent: User, clock: Clock) -> N
 
 
 def guess_from_everywhere() -> list[int]:
-    """The answers to wrong passwords of Samira's, each from an address of its own."""
+    """Return the answers to wrong passwords for Samira, each from its own address."""
     return [sign_in(DOORS[n % 2], "samira", "wrong", REMOTE_ADDR=f"203.0.113.{n}").status_code for n in range(21)]
 
 
@@ -350,7 +350,7 @@ def test_a_login_that_would_lead_to_itself_leads_home(door: str, agent: User) ->
 
 @pytest.fixture
 def time_passes(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lets minutes pass for the sessions of staff."""
+    """Let minutes pass for the sessions of staff."""
     passed, load = 0, sessions._LOAD
 
     def pass_(minutes: float) -> None:

@@ -238,7 +238,7 @@ def test_who_gets_a_role_without_the_console_is_not_left_before_its_door(operato
 
 
 def test_nobody_gets_a_name_that_is_anothers_but_for_case(operator: Client) -> None:
-    """Who has one of before keeps it, and may be changed otherwise."""
+    """Someone who has such a name from before keeps it, and may be changed otherwise."""
     factories.AgentFactory(username="lynda")
     there = page("accounts_user_change", factories.AgentFactory(username="karim").pk)
     refused = operator.post(there, {"username": "Lynda", "is_staff": "on", "is_active": "on"})
@@ -273,7 +273,7 @@ def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, roo
 
 @pytest.mark.parametrize("email", factories.UNMAILABLE)
 def test_nobody_gets_an_address_to_which_no_mail_can_be_written(operator: Client, alice: Account, email: str) -> None:
-    """Who has one already can be shut out all the same."""
+    """Someone who has such an address already can be shut out all the same."""
     person = page("accounts_user_change", alice.holder.pk)
     form = {"username": alice.holder.username, "is_active": "on", "email": email}
     answer = operator.post(person, form)
@@ -301,7 +301,7 @@ def test_of_two_operators_who_deactivate_each_other_one_stays() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_an_operators_change_of_a_person_undoes_nobody_elses() -> None:
-    """What others change at that moment, as the person their password, stays as they have left it."""
+    """What others change at that moment, such as the person's own password, stays as they left it."""
     client = browser_of(factories.UserFactory(username="root", is_staff=True, is_superuser=True))
     agent = factories.AgentFactory(username="samira", has_one_time_password=True)
     supervisors, chosen = Group.objects.get(name="Supervisors"), unknown_password()
@@ -391,7 +391,7 @@ def test_people_are_found_by_role(operator: Client, alice: Account, role: str) -
 def test_the_log_is_read_up_to_a_day_however_much_came_after(operator: Client, until: str, found: set[str]) -> None:
     for name in ("old", "new"):
         security_log.note(Action.RESET, target=f"hers{name}")
-    moment = datetime(2026, 3, 1, 22, 59, tzinfo=UTC)  # in Algeria a minute before midnight
+    moment = datetime(2026, 3, 1, 22, 59, tzinfo=UTC)  # a minute before midnight in Algeria
     SecurityEntry.objects.filter(target="hersold").update(created_at=moment)
     asked = {"until": until, "action": "password_reset"}
     text = text_of(operator.get(page("accounts_securityentry_changelist"), asked))
@@ -412,7 +412,7 @@ def test_the_log_is_searched_by_the_beginnings_of_words(operator: Client, typed:
 
 
 def furnish(text: str) -> None:
-    """A merchant whose every text is `text`, with what belongs to one."""
+    """Make a merchant whose every text is `text`, with everything that belongs to one."""
     account = factories.AccountFactory(name=text)
     ApiKey.issue(account, name=text[:100])
     factories.AgentFactory(first_name=text, last_name=text)
@@ -451,7 +451,7 @@ def test_lists_and_pages_take_the_same_number_of_statements(operator: Client, na
             found.append(len(captured))
         return found
 
-    counts()  # what is asked for once and kept
+    counts()  # loads what is then cached
     few = counts()
     for _ in range(8):
         furnish("Shop")

@@ -1,4 +1,4 @@
-"""The account's pages: API keys, and the pages for what went wrong."""
+"""The account's pages: API keys, and the pages for errors."""
 
 import re
 from datetime import timedelta
@@ -40,7 +40,7 @@ def test_a_new_key_is_shown_once_and_works(alice: Account, browser: Client) -> N
 
 
 def test_a_second_press_makes_no_second_key(alice: Account, browser: Client) -> None:
-    """Or the answer loaded again: the first key would stand in no answer that anybody sees."""
+    """The same when the answer is loaded again: nobody would ever see the first key."""
     make_key(browser)
     again = make_key(browser)
     assert (again.status_code, keys_in(again)) == (422, [])
@@ -175,7 +175,7 @@ class _Fields(HTMLParser):
 def test_what_was_written_before_another_sign_in_is_sent_with_a_press(alice: Account) -> None:
     browser = browser_of(alice.holder, enforce_csrf_checks=True)
     browser.get("/account/keys")
-    browser.cookies["csrftoken"] = "n" * 32  # as a sign-in in another tab has changed it
+    browser.cookies["csrftoken"] = "n" * 32  # as changed by a sign-in in another tab
     ours = {"headers": {"Origin": "http://testserver"}}
     written = {"name": 'Shop "été"\n<b>', "scopes": ["orders:read", "orders:write"], "last_day": ""}
     refused = browser.post("/account/keys", written | {"csrfmiddlewaretoken": "o" * 64}, **ours)

@@ -37,12 +37,12 @@ from tests.harness.processes import CHECKOUT
 
 FORGOTTEN = "/account/password/forgotten"
 OLD, NEW = PASSWORD, "battery staple 9"
-# OLD, hashed so that Django hashes it anew: with too short a salt.
+# OLD with a salt so short that Django hashes it anew.
 UNSALTED = make_password(OLD, salt="x", hasher=MD5PasswordHasher())
 
 
 def left_to_the_worker() -> list[tuple[list[Any], dict[str, Any]]]:
-    """What waits at the broker, oldest first: arguments by position and by name."""
+    """Return what waits at the broker, oldest first: positional and keyword arguments."""
     messages = redis.Redis.from_url(settings.REDIS_URL).lrange("celery", 0, -1)
     bodies = [json.loads(base64.b64decode(json.loads(message)["body"])) for message in reversed(messages)]
     return [(args, kwargs) for args, kwargs, _ in bodies]
@@ -50,7 +50,7 @@ def left_to_the_worker() -> list[tuple[list[Any], dict[str, Any]]]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
-    """Lets time pass for links and for the limits."""
+    """Let time pass for links and for the limits."""
     passed = timedelta()
 
     class Time:
@@ -205,7 +205,7 @@ def test_without_a_broker_it_says_that_no_mail_can_be_sent(db: None, monkeypatch
 def test_a_redis_that_hangs_is_not_asked_to_take_a_mail(
     db: None, limits_by: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It holds a thread of web for seconds, and anybody may ask."""
+    """It would hold a thread of web for seconds, and anybody may ask."""
     sent: list[Any] = []
     monkeypatch.setattr(send_password_link, "apply_async", lambda *call, **options: sent.append(call))
     with socket.create_server(("127.0.0.1", 0), backlog=100) as hung:
@@ -224,7 +224,7 @@ ASK = (
 
 
 def test_a_broker_that_is_dead_is_not_waited_for() -> None:
-    """Anybody may ask, and each who asks holds a thread of web."""
+    """Anybody may ask, and each request holds a thread of web."""
     environ = os.environ | {"REDIS_URL": "redis://127.0.0.1:1/0", "DJANGO_SETTINGS_MODULE": "codservice.settings"}
 
     done = subprocess.run([sys.executable, "-c", ASK], cwd=CHECKOUT, env=environ, capture_output=True, text=True)
@@ -353,7 +353,7 @@ def codes_off(person: User) -> Callable[[], Any]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("way", [signed_in, by_link, codes_on, codes_off])
 def test_who_is_removed_at_that_moment_stays_out(alice: Account, worker: None, way: Any) -> None:
-    """The form knows them as they were before."""
+    """The form still knows them as they were before."""
     person = factories.UserFactory(username="nadia@example.com", email="nadia@example.com")
     seat = Membership.objects.create(account=alice, user=person, role="manager")
     send = way(person)
@@ -371,7 +371,7 @@ def test_who_is_removed_at_that_moment_stays_out(alice: Account, worker: None, w
 
 @pytest.mark.django_db(transaction=True)
 def test_a_login_at_that_moment_does_not_bring_the_old_password_back(alice: Account) -> None:
-    """By hashing it anew, as the first login after an upgrade does."""
+    """It would do so by hashing it anew, like the first login after an upgrade."""
     User.objects.filter(pk=alice.holder_id).update(password=UNSALTED)
     with transaction.atomic():
         User.objects.filter(pk=alice.holder_id).update(password=make_password(NEW))

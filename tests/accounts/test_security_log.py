@@ -1,4 +1,4 @@
-"""The security log: a row and a line for each, who may read which, and no flood that fills it."""
+"""The security log: a row and a line for each event, who may read which, and no flood that fills it."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -106,7 +106,7 @@ def test_refused_tries_are_counted_by_person_address_and_hour(agent: User, lines
 
 
 def test_what_a_stranger_types_for_a_name_is_not_kept(agent: User, lines: Callable) -> None:
-    """It may be a password, in the wrong field."""
+    """It may be a password, typed into the wrong field."""
     sign_in("my-password-hunter2", "x")
     assert only("target", "actor", "target_id", "address") == ("", "", None, ADDRESS)
     assert "hunter2" not in str(lines())

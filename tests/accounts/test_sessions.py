@@ -1,4 +1,4 @@
-"""Where a merchant's person is signed in, and the end of their sessions; and their one-time codes."""
+"""Where a merchant's person is signed in, how their sessions end, and their one-time codes."""
 
 import re
 import time
@@ -198,7 +198,7 @@ def test_a_merchants_person_turns_codes_on_and_signs_in_with_them(role: str, ali
     assert b"data:image/svg+xml" in browser.get(CODES).content
     device = TOTPDevice.objects.get()
     if (left := 30 - time.time() % 30) < 10:
-        time.sleep(left)  # else the code might be too old before it is sent
+        time.sleep(left)  # else the code might expire before it is sent
     before = f"{totp(device.bin_key, drift=-1):06d}"
     assert browser.post(CODES, {"action": "on", "code": before, "password": "wrong"}).status_code == 422
     assert browser.post(CODES, {"action": "on", "code": before, "password": PASSWORD}).url == CODES
@@ -215,7 +215,7 @@ def test_a_merchants_person_turns_codes_on_and_signs_in_with_them(role: str, ali
 
 
 def test_each_button_says_whose_end_it_is(alice: Account) -> None:
-    """Of some alike, who hears the page could only count them."""
+    """Someone who hears the page could otherwise tell similar buttons apart only by counting."""
     here = sign_in(alice.holder.username)
     sign_in(alice.holder.username, CHROME, "203.0.113.10")
     sign_in(alice.holder.username, CHROME, "203.0.113.11")

@@ -1,4 +1,4 @@
-"""Colleagues of an account: invited by mail, with a role, minded by the holder; and what each of them may."""
+"""Colleagues of an account: invited by mail with a role, managed by the holder; and what each of them may do."""
 
 import itertools
 import re
@@ -57,7 +57,7 @@ def invite(holder: Client, email: str = "nadia@example.com", role: str = "manage
 
 
 def link() -> str:
-    """That of the newest mail, which says it in each language."""
+    """Return the link of the newest mail, the same in each of its languages."""
     (path,) = set(re.findall(r"http://testserver(/account/invitation/\S+)", mail.outbox[-1].body))
     return path
 
@@ -117,7 +117,7 @@ def test_a_link_works_once(alice: Account, holder: Client) -> None:
     join(path)
     again = Client().get(path).content
     assert b"no longer works" in again
-    assert b"If you have already joined, sign in" in again  # who clicks in the old mail to come in
+    assert b"If you have already joined, sign in" in again  # for someone who clicks in the old mail to come in
     assert b"no longer works" in join(path, name="Mallory").content
     assert User.objects.filter(first_name="Mallory").count() == 0
 
@@ -139,7 +139,7 @@ def test_a_link_works_for_a_week_until_it_is_sent_again_or_withdrawn(alice: Acco
 
 
 def test_what_is_kept_opens_nothing(alice: Account, holder: Client, django_assert_num_queries: Any) -> None:
-    """Neither who reads the database nor who guesses comes in; what we did not sign is not even looked up."""
+    """Neither reading the database nor guessing lets anyone in. What we did not sign is not even looked up."""
     invite(holder)
     token = link().rpartition("/")[2]
     digest = bytes(Invitation.objects.get().digest)
@@ -154,7 +154,7 @@ def test_what_is_kept_opens_nothing(alice: Account, holder: Client, django_asser
 def test_an_invitation_that_somebody_else_is_just_withdrawing_is_not_found(
     deed: str, alice: Account, holder: Client
 ) -> None:
-    """Or the same person, who has pressed twice."""
+    """It may also be the same person, who has pressed twice."""
     invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
 
     def press() -> int:
@@ -175,7 +175,7 @@ def test_an_invitation_that_somebody_else_is_just_withdrawing_is_not_found(
 def test_an_old_page_of_the_team_is_told_what_has_happened(
     alice: Account, holder: Client, member: Callable[..., User]
 ) -> None:
-    """A press there comes too late: the invited have joined, the colleague was removed."""
+    """A press there comes too late: the invited person has joined, the colleague was removed."""
     invite(holder)
     invitation, colleague = Invitation.objects.get().id, member(name="karim").membership.id
     join(link())
@@ -224,7 +224,7 @@ def test_what_is_wrong_with_a_password_stands_where_it_was_chosen(alice: Account
 def test_whoever_invites_learns_of_nobody_who_exists(
     who: str, alice: Account, charlie: Account, holder: Client
 ) -> None:
-    """The page says the same of any address; its owner reads in the mail why they cannot join."""
+    """The page says the same for any address. Its owner reads in the mail why they cannot join."""
     email = charlie.holder.email
     if who != "a merchant":
         email = "samira@example.com"
@@ -305,7 +305,7 @@ def test_invitations_that_nobody_accepts_are_forgotten(alice: Account, holder: C
 def test_a_second_press_mails_no_second_link_that_ends_the_first(
     alice: Account, holder: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whenever it is: django-ratelimit's windows begin by the clock, and may end between two presses."""
+    """This holds at any time. django-ratelimit's windows follow the clock, and one may end between two presses."""
     clock = itertools.count(int(time.time()), 30)
     monkeypatch.setattr("django_ratelimit.core.time", SimpleNamespace(time=lambda: next(clock)))
     invite(holder)
@@ -320,7 +320,7 @@ def test_a_second_press_mails_no_second_link_that_ends_the_first(
 
 
 def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team_pages, "AGAIN", 100)  # as when some time is between the presses
+    monkeypatch.setattr(team_pages, "AGAIN", 100)  # as if some time lay between the presses
     invite(holder)
     again = f"/account/invitations/{Invitation.objects.get().id}/again"
     for _ in range(40):
@@ -418,7 +418,7 @@ def test_a_removed_colleague_is_out_at_once_and_their_address_is_free(
 def test_a_colleagues_name_turns_no_sentence_around(
     alice: Account, holder: Client, member: Callable[..., User]
 ) -> None:
-    """They choose it themselves, when they come in."""
+    """Colleagues choose it themselves when they join."""
     page = f"/account/team/{member(name=chr(0x202E) + 'nadia').membership.id}"
     said = [
         holder.get(f"{page}/remove").context["title"],
@@ -508,7 +508,7 @@ def test_another_accounts_people_and_invitations_are_not_found(
 
 
 def test_people_of_a_closed_account_look_and_change_nothing_of_it(alice: Account, member: Callable[..., User]) -> None:
-    """Closed it is too while its holder is deactivated: nobody answers for it."""
+    """An account whose holder is deactivated is closed, too: nobody answers for it."""
     browser = browser_of(member())
     alice.holder.deactivate()
     page = browser.get("/account/orders")
@@ -531,7 +531,7 @@ def test_handing_over_swaps_holder_and_manager(alice: Account, member: Callable[
 def test_who_removes_a_colleague_to_whom_it_is_handed_over_at_that_moment_removes_nobody(
     alice: Account, holder: Client, member: Callable[..., User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The holder would remove themselves: the place that was the colleague's is theirs."""
+    """The holder would remove themselves, since the colleague's place is now theirs."""
     before, after = alice.holder, member()
     place = after.membership.id
     hashing = team.unknown_password
@@ -567,7 +567,7 @@ def test_two_who_hand_an_account_over_at_once_do_not_give_it_back(alice: Account
 def test_an_account_is_handed_to_nobody_who_is_deactivated_at_that_moment(
     alice: Account, member: Callable[..., User]
 ) -> None:
-    """None of its keys would work."""
+    """None of the account's keys would work."""
     before, after = alice.holder, member()
     with transaction.atomic():
         User.objects.get(pk=after.pk).deactivate()
@@ -615,7 +615,7 @@ def test_the_pages_ask_the_same_number_of_questions_however_many_there_are(
 def test_a_refusal_asks_who_somebody_is_and_no_more(
     alice: Account, member: Callable[..., User], client: Client, django_assert_num_queries: Any
 ) -> None:
-    """The session, the person with their rights, and for a colleague where they work, once."""
+    """The session, the person with their rights and, for a colleague, the account they work for: each once."""
     client.force_login(member("reader"))
     with django_assert_num_queries(4):
         assert client.get("/account/data").status_code == 403

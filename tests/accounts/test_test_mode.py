@@ -92,7 +92,7 @@ def test_importing_for_a_twin_costs_no_statement_more(
     alice: Account, twin: Account, django_assert_num_queries: Any
 ) -> None:
     for account in (alice, twin):
-        with django_assert_num_queries(2):  # the insert, and the factory's own look
+        with django_assert_num_queries(2):  # the insert, and the factory's own query
             make_order(account)
 
 
@@ -162,7 +162,7 @@ def test_me_says_what_the_key_is(alice: Account, django_assert_num_queries: Any)
         },
         "rate_limit": 60,
     }  # fmt: skip
-    with django_assert_num_queries(0):  # the key is believed for a second
+    with django_assert_num_queries(0):  # the key is cached for a second
         ApiClient(key).get("/api/v1/me")
 
 
@@ -237,14 +237,14 @@ def test_the_switch_shows_the_twin_and_the_live_account(
 def test_who_follows_a_link_of_the_other_mode_is_told_of_it(
     mode: str, says: str, alice: Account, twin: Account, browser: Client, register: Callable[..., Webhook]
 ) -> None:
-    """As from a mail; a page that says no more than that the webhook was deleted would not be true."""
+    """The link may come from a mail. A page that only says that the webhook was deleted would be untrue."""
     of = twin if mode == "live" else alice
     links = [f"webhooks/{register(of).id}", f"orders/{make_order(of).id}", f"products/{ProductFactory(account=of).id}"]
     browser.post("/account/mode", {"to": mode})
     for link in links:
         response = browser.get(f"/account/{link}")
         assert (response.status_code, says in response.content.decode()) == (404, True), link
-    assert says not in browser.post(f"/account/sessions/{twin.id}/end").content.decode()  # which are of no mode
+    assert says not in browser.post(f"/account/sessions/{twin.id}/end").content.decode()  # sessions have no mode
 
 
 def test_who_has_no_other_mode_is_told_of_none(
@@ -262,7 +262,7 @@ def test_without_a_twin_the_switch_leads_to_the_quick_start(alice: Account, brow
 
 
 def test_a_form_of_the_other_mode_is_refused(alice: Account, twin: Account, browser: Client) -> None:
-    """Of a page that stood open while another one switched."""
+    """Its page stood open while another one switched the mode."""
     fields = {"name": "Shop", "scopes": ["orders:read"], "mode": "test"}
     assert browser.post("/account/keys", fields).status_code == 302
     assert alice.api_keys.count() == 0
@@ -278,7 +278,7 @@ def test_a_closed_accounts_twin_can_be_read_and_not_changed(alice: Account, twin
 
 # --- A form is of the mode of its page -------------------------------------------------------------------------------
 
-# Pages on which something is made; what a page's address names is of one mode anyway.
+# Pages on which something is made. An object named in a page's address has one mode anyway.
 MADE_ON = {
     "/account/orders/new": {
         "customer_name": "Amine", "customer_phone": "0550123456", "customer_address": "12 rue", "customer_wilaya": "16",
