@@ -30,7 +30,7 @@ READERS = OWN_AFFAIRS | {
     "account-products-csv", "account-products-xlsx", "account-script",
     "account-upload", "account-upload-progress", "account-upload-refused-csv", "account-upload-refused-xlsx",
 }  # fmt: skip
-SEEN_BY_MANAGERS = {"api-keys"}  # and changed by holders
+SEEN_BY_MANAGERS = {"api-keys"}  # holders change these
 MANAGERS = READERS | SEEN_BY_MANAGERS | {
     "account-order-cancel", "account-order-new", "account-order-correct", "account-webhook-ping",
     "account-webhook-rotate", "account-webhook-delete", "account-webhook-change", "account-webhook-recover",
@@ -65,7 +65,7 @@ SUPERVISORS = AGENTS | {
     "admin:person_day", "admin:person_serves", "admin:rules_of", "admin:figures", "admin:figures_csv", "admin:bulk",
 }  # fmt: skip
 ALL = addresses()
-API = {address.name for address in ALL if address.is_api and "/test/" not in address.route}  # of a live key
+API = {address.name for address in ALL if address.is_api and "/test/" not in address.route}  # with a live key
 PAGES = [address for address in ALL if not address.is_api]
 HISTORIES = {address.name for address in PAGES if address.name.endswith("_history")}  # Django's own
 OPERATORS = {address.name for address in ALL if address.route.startswith("/console")}
@@ -73,10 +73,10 @@ OPEN = {
     "stranger": set(), "key": API, "holder": HOLDERS, "manager": MANAGERS, "reader": READERS, "roleless": STAFF,
     "agent": AGENTS, "supervisor": SUPERVISORS, "operator": OPERATORS | STAFF,
 }  # fmt: skip
-# Where those are sent who may not enter.
+# Where people are redirected who may not enter.
 ELSEWHERE = {"/", "/console/", "/console/desk/", "/account/", "/account/quick-start", "/account/orders"}
 
-# Pages that show others' texts only when they are asked to.
+# Pages that show others' texts only when asked to.
 ASKED = {
     "admin:figures": ["/console/figures/?by=source"],
     "admin:bulk": ["/console/bulk/?deed=assign&every=1&status=all"],

@@ -1,4 +1,4 @@
-"""Every account page as people meet it: no rule of axe-core broken, nothing of a stranger run, fit for a phone."""
+"""Every account page as people meet it: no rule of axe-core broken, nothing of a stranger's run, fit for a phone."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from webhooks import registry
 from webhooks.models import Attempt, Event, Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
-MOST_BYTES = 100_000  # of a page with its styles and scripts
+MOST_BYTES = 100_000  # for a page with its styles and scripts
 
 ANONYMOUS = [
     "/account/login",
@@ -144,7 +144,7 @@ def test_no_page_is_wider_than_a_phone(
 
 
 def test_numbers_are_written_in_one_direction(visit: Callable[..., Visit], alice: Account, paths: list[str]) -> None:
-    """An amount stood at one end of its field, and the quantity beside it at the other."""
+    """An amount used to stand at one end of its field, and the quantity beside it at the other."""
     person = visit(locale="ar")
     person.log_in(alice.holder.email, "/account/login")
     for path in ("/account/orders/new", "/account/calling", *(path for path in paths if "/products/" in path)):
@@ -154,7 +154,7 @@ def test_numbers_are_written_in_one_direction(visit: Callable[..., Visit], alice
 
 
 def test_a_closed_account_offers_nothing_that_would_be_refused(alice: Account, paths: list[str]) -> None:
-    """Its people look at it, take its data out, and mind their own affairs."""
+    """Its people look at it, take its data out, and manage what is their own."""
     asked = ("/new", "/upload", "/correct", "/cancel", "/rotate", "/delete", "/resend", "/remove", "/revoke")
     looked_at = [path for path in paths if not path.endswith(asked)]
     browser = browser_of(alice.holder)
@@ -199,7 +199,7 @@ def test_pages_are_small_and_ask_nobody_else(visit: Callable[..., Visit], alice:
 
 
 def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Account) -> None:
-    """Stored scripts in every text that a page shows: the `visit` fixture finds no dialog, violation or request."""
+    """Stored scripts in every text that a page shows: `visit` must find no dialog, violation or request."""
     shown: dict[str, int] = {"/account/keys": len(PAYLOADS), "/account/orders": 0}
     webhook = webhook_of(alice)
     for number, payload in enumerate(PAYLOADS):
@@ -232,7 +232,7 @@ def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Acc
 def test_pages_fit_a_phone_and_a_finger(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
 ) -> None:
-    """At 360 pixels nothing runs out of the page, and whatever is pressed is 44 pixels high."""
+    """At 360 pixels nothing runs off the page, and everything that is pressed is 44 pixels high."""
     ApiKey.issue(alice, name="W" * 100)
     order = factories.make_order(alice, customer_name="محمد الأمين بن عبد الرحمان " * 3, notes="x" * 300)
     long = factories.make_order(
@@ -257,7 +257,7 @@ def test_pages_fit_a_phone_and_a_finger(
         page = person.look_at(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         assert page.evaluate(small, pressed) == [], path
-        if path == "/account/login":  # from which who is signed in is led on
+        if path == "/account/login":  # it leads on anyone who is signed in
             person.sign_in(alice.holder.email, path)
 
 
@@ -300,7 +300,7 @@ def test_on_a_phone_the_table_of_figures_is_opened_by_who_wants_it(visit: Callab
 
 @pytest.mark.parametrize("locale", ["fr", "ar"])
 def test_the_words_of_a_chart_are_read_on_a_phone(locale: str, visit: Callable[..., Visit], alice: Account) -> None:
-    """It is no wider than its card, and its words are no smaller than elsewhere."""
+    """A chart is no wider than its card, and its words are no smaller than elsewhere."""
     factories.AgentFactory()
     supervisor = factories.AgentFactory(role="Supervisors")
     lifecycle.confirm(factories.make_order(alice).id, actor=Actor.of_staff(supervisor))
@@ -342,7 +342,7 @@ OVERFLOWS = "parts => [...document.querySelectorAll(parts)].map(e => e.scrollWid
 def test_no_list_runs_out_of_its_card(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
 ) -> None:
-    """On a desk and a tablet, with believable rows: all columns are seen at once."""
+    """On a desk and a tablet, with believable rows, all columns are seen at once."""
     for number in ("DEMO-1-147", "WC-2026-11-27-000123", "BOUTIQUE-DZ/2026/11/000045"):
         factories.make_order(
             alice,
@@ -385,7 +385,7 @@ def test_a_printed_order_is_the_order(visit: Callable[..., Visit], alice: Accoun
 def test_on_a_phone_no_text_of_a_list_lies_on_another(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
 ) -> None:
-    """Nor does a name stand in a column of a few letters, or a number of one word run out of its card."""
+    """No name stands in a column a few letters wide, and no single-word number runs out of its card."""
     overlaps = """() => [...document.querySelectorAll('.rows tbody tr')].flatMap(row => {
         const boxes = [...row.children].filter(cell => cell.checkVisibility()).map(cell => {
             const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
@@ -421,7 +421,7 @@ def test_on_a_phone_no_text_of_a_list_lies_on_another(
 
 @pytest.mark.parametrize("locale", ["en", "fr", "ar"])
 def test_on_a_notebook_the_header_is_one_row(locale: str, visit: Callable[..., Visit], alice: Account) -> None:
-    """Also of somebody with a long name."""
+    """This holds for somebody with a long name, too."""
     User.objects.filter(pk=alice.holder_id).update(first_name="Mohamed El Amine", last_name="Benabderrahmane")
     person = visit(viewport={"width": 1280, "height": 720}, locale=locale)
     page = person.sign_in(alice.holder.email, "/account/login")

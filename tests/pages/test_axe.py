@@ -1,4 +1,4 @@
-"""axe sees what is wrong in either scheme, though it asks the second for its colours alone."""
+"""axe finds what is wrong in either scheme, though it checks the second for its colours alone."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def test_what_is_no_colour_is_seen(visit: Callable[..., Visit], axe: Callable[..
 
 
 def test_a_scheme_changes_nothing_but_colours(visit: Callable[..., Visit]) -> None:
-    """Which is why the second scheme is asked for them alone."""
+    """That is why the second scheme is checked for them alone."""
     person = visit()
     person.page.goto("/account/login")
     of_accounts = person.page.evaluate(BY_SCHEME)

@@ -11,7 +11,7 @@ from tests import factories
 from tests.harness.browser import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
-# Those that are neither buttons nor menus, which have signs of their own; a triangle is drawn at a list item.
+# All but those shown as buttons or menus, which have signs of their own. A triangle is drawn only for a list item.
 UNMARKED = """() => [...document.querySelectorAll("details:not(.menu) > summary:not(.button)")]
     .filter(e => getComputedStyle(e).display !== "list-item").map(e => e.textContent)"""
 

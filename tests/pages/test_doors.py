@@ -30,12 +30,12 @@ from tests.pages.doors import (
     undone,
 )
 
-# What a look may write: that somebody is there.
+# What a look may write: signs that somebody is there.
 SIGNS_OF_LIFE = ("django_session", "accounts_signin", "agents_claim.expires_at", "accounts_apikey.last_used_at")
-LANDINGS = {"admin:index", "account"}  # from which everybody is sent on
+LANDINGS = {"admin:index", "account"}  # they lead everybody on
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
 ACCOUNT = [address for address in ALL if address.route.startswith("/account/") and address.name not in EVERYBODY]
-# Of these pages a merchant's people, by their roles.
+# What a merchant's people may change on these pages, by role.
 MAY_CHANGE = {"reader": OWN_AFFAIRS, "manager": MANAGERS - SEEN_BY_MANAGERS | OWN_AFFAIRS, "holder": HOLDERS}
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_somebodys_is_refused(person: str, world: World) -> None:
 def test_a_look_changes_nothing_and_no_page_is_framed_stored_or_scripted_from_elsewhere(
     person: str, world: World
 ) -> None:
-    """Behind a login nothing is stored; pages that are everybody's may be."""
+    """Behind a login nothing may be stored by caches; public pages may."""
     client = world.client(person)
     before, reached, wrong = contents(*SIGNS_OF_LIFE), set(), []
     for address in ALL:
@@ -85,18 +85,18 @@ def test_a_look_changes_nothing_and_no_page_is_framed_stored_or_scripted_from_el
                     wrong.append((path, response.status_code, response.headers))
     assert wrong == []
     assert contents(*SIGNS_OF_LIFE) == before
-    # What Django's own pages offer operators, each of them says itself.
+    # What Django's own pages offer operators is checked on those pages.
     assert (OPEN[person] if person != "operator" else AGENTS) - reached <= LANDINGS
 
 
 def is_stored(page: HttpResponse) -> bool:
-    """Somewhere on its way; what has an ETag is asked for anew each time."""
+    """Whether a cache may store it. A page with an ETag is revalidated each time."""
     said = page.headers.get("Cache-Control", "")
     return not ("no-store" in said or (said == "private, no-cache" and "ETag" in page.headers))
 
 
 def is_guarded(page: HttpResponse) -> bool:
-    """Against frames, scripts from elsewhere, and browsers that guess what they got."""
+    """Whether it is protected from frames, scripts from elsewhere, and browsers that guess types."""
     policy = page.headers.get("Content-Security-Policy", "")
     return (
         page.headers.get("X-Frame-Options") == "DENY"
@@ -108,8 +108,8 @@ def is_guarded(page: HttpResponse) -> bool:
 
 @pytest.mark.parametrize("person", PEOPLE)
 def test_what_is_somebodys_bears_every_method(person: str, world: World) -> None:
-    """Every page × role × method; to a merchant's people each page of the account: a look at it and a change of it are
-    refused, by 403, to who may less.
+    """Every page × role × method. For a merchant's people also each page of the account: looking at it and changing it
+    are refused, by 403, to those who may not.
     """
     client, before = world.client(person), contents(*SIGNS_OF_LIFE)
     crashes, wrong = [], []
@@ -118,7 +118,7 @@ def test_what_is_somebodys_bears_every_method(person: str, world: World) -> None
         if not (is_asked or is_theirs):
             continue
         for number, path in enumerate(address.some_paths() if is_theirs else address.paths()[:1]):
-            # What is theirs has been looked at above.
+            # Pages open to them have been looked at above.
             for method in METHODS[is_theirs:] if number == 0 else ["POST"]:
                 with undone(client):
                     status = client.generic(method, path).status_code
@@ -134,13 +134,13 @@ def test_what_is_somebodys_bears_every_method(person: str, world: World) -> None
 
 @pytest.mark.parametrize("person", ["stranger", "holder", "operator"])
 def test_nothing_is_changed_without_the_token_or_from_elsewhere(person: str, world: World) -> None:
-    """Not even a stranger's login: whoever is signed in unawares writes into somebody else's account."""
+    """Not even a stranger's login: someone signed in unawares would write into somebody else's account."""
     client = world.client(person, enforce_csrf_checks=True)
     before, passed = contents(*SIGNS_OF_LIFE), []
     client.get("/account/login" if person == "stranger" else "/account/password")
     token = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
     for address in ALL:
-        if not address.route.startswith("/api/"):  # which knows no cookies
+        if not address.route.startswith("/api/"):  # the API takes no cookies
             path = address.paths()[0]
             answers = [client.generic(method, path) for method in ("POST", "DELETE")]
             answers.append(client.post(path, token, headers={"Origin": "https://evil.example"}))
@@ -153,7 +153,7 @@ SECRETS = {"password", "digest", "secret", "previous_secret", "key", "session_ke
 
 
 def secrets_from(model: Any, further: int = 2) -> Iterator[str]:
-    """The names by which a filter would reach a secret, over so many relations."""
+    """Yield the names by which a filter would reach a secret, over up to `further` relations."""
     for field in model._meta.get_fields():
         if field.name in SECRETS and not field.is_relation:
             yield field.name
@@ -176,7 +176,7 @@ def test_no_list_lets_a_secret_be_guessed_by_a_filter(lookup: str, world: World)
 
 
 def test_agents_change_nothing_of_the_supervisors(world: World) -> None:
-    """With all that the pages ask for."""
+    """The requests carry everything that the pages ask for."""
     browser, order = world.client("agent"), Order.objects.filter(call_state="review").latest("id")
     claim, account = Claim.objects.filter(agent=world.supervisor)[0], world.alice
     Account.objects.get(id=account.id).calling_rules.delete()

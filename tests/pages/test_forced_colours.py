@@ -1,4 +1,4 @@
-"""In colours that a person has chosen (Windows' contrast themes), which take the place of all of ours."""
+"""Forced colours (Windows' contrast themes), which replace all of ours."""
 
 from collections.abc import Callable
 

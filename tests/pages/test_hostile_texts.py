@@ -20,12 +20,12 @@ from tests.harness.browser import Visit
 from tests.harness.world import ATTRIBUTES, World, inscribe, make_world
 from tests.pages.doors import HISTORIES, PAGES, pages_of, undone
 
-PEOPLE = ("stranger", "holder", "operator", "agent")  # who together see every page
+PEOPLE = ("stranger", "holder", "operator", "agent")  # together they see every page
 
 
 @pytest.fixture
 def world(db: None, settings: Any) -> World:
-    """Not the file's, as some tests here commit."""
+    """A world of its own for each test, because some tests here commit."""
     settings.PAGE_RATE_LIMIT = 1_000_000
     return make_world()
 
@@ -39,7 +39,7 @@ JSON_FIELDS = {
 
 
 def look_ups(source: str) -> list[tuple[str, ...]]:
-    """The words between the dots of every variable in a template."""
+    """Return the words between the dots of every variable in a template."""
     found: list[tuple[str, ...]] = []
     compiled = Variable.__init__
 
@@ -54,7 +54,7 @@ def look_ups(source: str) -> list[tuple[str, ...]]:
 
 
 def risky(source: str) -> list[str]:
-    """Look-ups that a key of somebody else's may answer: of a method of a dict, and of anything in a JSON field."""
+    """Return look-ups that somebody else's key could answer: of a dict's method, and of anything in a JSON field."""
     return [
         ".".join(words)
         for words in look_ups(source)
@@ -63,7 +63,9 @@ def risky(source: str) -> list[str]:
 
 
 def test_no_template_looks_up_what_others_name() -> None:
-    """Django takes a key before a method: `names.items` is what the key `items` says. The filter `pairs` takes none."""
+    """Django takes a key before a method: `names.items` is whatever the key `items` holds. The filter `pairs` takes no
+    key.
+    """
     folder = Path(settings.BASE_DIR, "templates")
     found = {str(path.relative_to(folder)): risky(path.read_text("utf-8")) for path in folder.rglob("*.*")}
     assert len(found) > 60
@@ -96,7 +98,7 @@ def test_attributes_are_shown_whatever_they_are_called(person: str, name: str, w
 
 # --- Texts that would run --------------------------------------------------------------------------------------------
 
-# Short fields keep the beginning, which leaves an attribute and a title.
+# Short fields keep only the beginning, which closes an attribute and a title.
 MARKUP = (
     "'\"></title><svg onload=alert(1)></textarea></pre></style></select></script><script>alert(1)</script>"
     "<img src=//evil.example/beacon><iframe src=//evil.example></iframe>{{7*7}}{% csrf_token %}"
@@ -113,12 +115,12 @@ NEVER_SHOWN = {
 }
 
 
-# What pages take over of themselves again and again, and nobody looks at alone.
+# Parts that pages refresh again and again, and that nobody looks at alone.
 PARTS = {"account-upload-progress", "quick-start-progress", "admin:desk_now"}
 
 
 def test_the_browser_tells_of_what_runs(visit: Callable[..., Visit], db: None) -> None:
-    """Or else the test below could not fail."""
+    """Otherwise the test below could not fail."""
     person = visit()
     person.page.goto("/account/login")
     for planted in (MARKUP, f'<a href="{ADDRESS}">'):
@@ -132,7 +134,7 @@ def test_the_browser_tells_of_what_runs(visit: Callable[..., Visit], db: None) -
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("text", [MARKUP, ADDRESS], ids=["markup", "address"])
 def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit], db: None, settings: Any) -> None:
-    """The text in every field that somebody else fills, on every page there is, for everybody who sees it.
+    """Puts the text into every field that somebody else fills, and visits every page, as everybody who sees it.
 
     `visit` finds dialogs, requests to elsewhere and violations of the policy.
     """
@@ -156,7 +158,7 @@ def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit],
 
 @pytest.mark.django_db(transaction=True)
 def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, settings: Any) -> None:
-    """However long it is: on a phone and on a desk all else stays in sight."""
+    """However long the word, everything else stays in sight, on a phone and on a desk."""
     settings.PAGE_RATE_LIMIT = 1_000_000
     world = make_world()
     signs = inscribe("x" * 2_000)
@@ -165,7 +167,7 @@ def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, setti
         client = world.client(person)
         visitor = visit()
         visitor.signed_in_as(client)
-        # Histories only name who works here.
+        # Histories only name people who work here.
         for name, path, answer in pages_of(client, person, PARTS | HISTORIES):
             shown = (name, frozenset(sign for sign in signs if sign in answer.content.decode()))
             if shown in visited:
@@ -181,7 +183,7 @@ def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, setti
 
 
 def test_no_name_turns_a_heading_around(world: World) -> None:
-    """Marks of direction of others stay within what they have written: a title has no room for `bdi`."""
+    """Others' marks of direction stay within what they wrote. A title has no room for `bdi`."""
     inscribe("\u202ex")
     turned, kept = [], set()
     for person in PEOPLE:
@@ -199,7 +201,7 @@ def test_no_name_turns_a_heading_around(world: World) -> None:
 
 
 class Forms(HTMLParser):
-    """The forms of a page: where each goes, by which method, with which fields; its buttons are fields too."""
+    """The forms of a page: where each goes, by which method, with which fields. Buttons are fields too."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -222,7 +224,7 @@ PARAMETERS = (
 
 @pytest.mark.parametrize("person", PEOPLE)
 def test_what_is_typed_comes_back_as_text(person: str, world: World) -> None:
-    """Into every field of every form; then into the hidden ones too; and into the address."""
+    """Types into every field of every form, then into the hidden ones too, and into the address."""
     client = world.client(person)
     tried: set[tuple[str, ...]] = set()
     wrong = []

@@ -1,4 +1,4 @@
-"""Whatever somebody changes on a merchant's pages stands in the log that the holder reads.
+"""Whatever somebody changes on a merchant's pages is in the log that the holder reads.
 
 The pages come from the URL configuration: one that takes a POST and is not in a table here fails.
 """
@@ -39,7 +39,7 @@ CUSTOMER = {"phone": "0550999999"}
 
 @dataclass
 class Shop:
-    """A merchant's account, with one of each thing that its people change."""
+    """A merchant's account with one of each thing that its people change."""
 
     account: Account
     browser: Client
@@ -70,12 +70,12 @@ class Shop:
         return file
 
     def shown(self, path: str) -> dict[str, str]:
-        """The hidden fields of a page, by which a form says what it was opened with."""
+        """Return the hidden fields of a page, by which a form says what it was opened with."""
         page = self.browser.get(path).content.decode()
         return dict(re.findall(r'<input type="hidden" name="([\w-]+)" value="([^"]*)"', page))
 
 
-# What somebody sends to each page that changes something: the end of the path behind /account/, and the fields.
+# What somebody sends to each page that changes something: the end of its path after /account/, and the fields.
 CHANGES: dict[str, Callable[[Shop], tuple[str, dict[str, Any]]]] = {
     "account-order-new": lambda shop: ("orders/new", ORDER | {"id": str(uuid4())}),
     "account-order-correct": lambda shop: (
@@ -118,7 +118,7 @@ CHANGES: dict[str, Callable[[Shop], tuple[str, dict[str, Any]]]] = {
     "account-data-customer": lambda shop: ("data/customer", CUSTOMER),
     "account-data-erase": lambda shop: ("data/erase", CUSTOMER),
 }  # fmt: skip
-# Those that take a POST and change nothing that is the account's yet.
+# Pages that take a POST but change nothing of the account's yet.
 UNTOLD = {
     "account-orders-upload": "a file arrives: told when its rows are to be taken in",
     "account-products-upload": "likewise",

@@ -1,4 +1,4 @@
-"""What browsers, and programs that read pages out, make of them: nothing is said in vain."""
+"""What browsers, and programs that read pages aloud, make of them: nothing is said in vain."""
 
 import re
 from html.parser import HTMLParser
@@ -13,14 +13,14 @@ from tests.harness.world import World
 from tests.pages.doors import pages_of
 
 REFERENCES = ("for", "aria-describedby", "aria-labelledby", "aria-controls", "aria-owns", "list", "form")
-# A paragraph ends where one of these begins, so that it would be left without what it should hold.
+# A paragraph ends where one of these begins, and would lack what it should hold.
 BLOCKS = {"div", "dl", "fieldset", "form", "h1", "h2", "h3", "ol", "p", "pre", "section", "table", "ul"}
-# Of HTML: a day, or a moment with at most three digits of a second. Another is none to who reads it.
+# HTML's format: a day, or a moment with at most three digits of a second. Readers ignore any other.
 TIME = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d{1,3})?(Z|[+-]\d\d:?\d\d))?")
 
 
 class Markup(HTMLParser):
-    """The ids of a page, those that it refers to, and all else that is wrong in it."""
+    """The ids of a page, those that it refers to, and everything else that is wrong in it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -52,8 +52,9 @@ class Markup(HTMLParser):
 
 @pytest.mark.parametrize("person", ["stranger", "holder", "operator", "agent"])
 def test_nothing_is_lost_of_a_page(person: str, world: World) -> None:
-    """Every id that is referred to is there once: labels, hints, errors and titles that are read out; no attribute is
-    there twice, of which the second is passed over; paragraphs hold what they should; times can be read."""
+    """Every id that is referred to (by labels, hints, errors, titles that are read out) exists once. No attribute is
+    repeated, since the second would be ignored. Paragraphs hold what they should; times can be read.
+    """
     pages = {path: Markup(answer.content.decode()) for _, path, answer in pages_of(world.client(person), person)}
     assert {path: page.wrong for path, page in pages.items() if page.wrong} == {}
     assert sum(bool(page.named) for page in pages.values()) > 3
@@ -74,17 +75,18 @@ def test_what_is_lost_is_seen(planted: str) -> None:
 
 
 def test_nothing_is_styled_in_vain() -> None:
-    """What a stylesheet calls by a class or an id stands, or begins, in a page, a script or a module; a custom property
-    is asked for."""
+    """Each class or id in a stylesheet is, or begins one, in a page, a script or a module. Each custom property is
+    used.
+    """
     ours = [path for room in (*ROOMS, "templates") for path in (CHECKOUT / room).rglob("*.*")]
     pages = "\n".join(path.read_text() for path in ours if path.suffix in (".html", ".js", ".py"))
     words = set(re.findall(r"[\w-]+", pages))
     sheets = {path: re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) for path in ours if path.suffix == ".css"}
     theme = Path(django.__path__[0], "contrib/admin/static/admin/css").glob("*.css")
-    read = {"agents": "\n".join(path.read_text() for path in theme)}  # by the sheets of a room
+    read = {"agents": "\n".join(path.read_text() for path in theme)}  # what a room's sheets read
     for path, sheet in sheets.items():
         read[path.parent.name] = read.get(path.parent.name, "") + sheet
-    read["accounts"] += read["docs"]  # whose pages have both
+    read["accounts"] += read["docs"]  # its pages have both
     vain = set()
     for path, sheet in sheets.items():
         vain |= {name for name in re.findall(r"(--[\w-]+):", sheet) if f"var({name})" not in read[path.parent.name]}

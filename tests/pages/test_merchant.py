@@ -27,19 +27,19 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def worker(settings: Any, make_engine: Callable[..., Any]) -> Iterator[None]:
-    """Sends what is due, to private addresses too."""
+    """Send what is due, to private addresses too."""
     settings.WEBHOOK_ALLOW_PRIVATE = True
     with draining(make_engine()):
         yield
 
 
 def press(page: Page, action: str) -> None:
-    """The button of the form that goes to an address with this end."""
+    """Press the button of the form whose address ends with `action`."""
     page.locator(f"form[method=post][action$='{action}'] button").first.click()
 
 
 def copy(button: Locator) -> None:
-    """Which says when the clipboard has it."""
+    """Press a copy button, and wait until it says that the clipboard has the text."""
     button.click()
     expect(button).to_have_text(button.get_attribute("data-copied") or "")
 
@@ -60,7 +60,7 @@ def test_the_first_ten_minutes(
     expect(html).to_have_attribute("dir", direction)
     expect(page.locator("#progress .done")).to_have_count(0)
 
-    # A test key by one click, and the first order by the lines that are shown.
+    # A test key by one click, and the first order by the lines shown.
     press(page, "/account/quick-start#new-key")
     expect(page.locator("#key")).to_be_visible()
     expect(page.locator("#new-key")).to_be_focused()
@@ -75,7 +75,7 @@ def test_the_first_ten_minutes(
     assert {json.loads(imported)["id"], json.loads(confirmed)["id"]} == {str(order.id)}
     assert (json.loads(confirmed)["status"], order.account.live) == ("confirmed", alice)
     expect(page.locator("html[data-mode=test]")).to_have_count(1)
-    expect(page.locator("#progress .done")).to_have_count(1)  # without being asked
+    expect(page.locator("#progress .done")).to_have_count(1)  # unasked
 
     # A webhook to the shop, and its secret.
     page.locator("a.primary[href$='/account/webhooks']").click()
@@ -93,7 +93,7 @@ def test_the_first_ten_minutes(
     assert json.loads(request.body)["event"] == "ping"
     expect(page.locator("pre").last).to_have_text(request.body.decode())
 
-    # The shop breaks: the decision about the next order does not arrive, and is sent again when the shop is mended.
+    # The shop breaks. The event of the next order's decision does not arrive, and is resent when the shop is mended.
     receiver.behaviours["/hooks"] = answer("500 Internal Server Error", body=b"<b>PDOException</b>")
     subprocess.run(["bash", "-euc", lines], capture_output=True, text=True, check=True)
     order = Order.objects.latest("id")
@@ -114,7 +114,7 @@ def test_the_first_ten_minutes(
     failed, resent = receiver.wait_for(3)[1:]
     assert (failed.delivery, failed.body) == (resent.delivery, resent.body)
 
-    # All has arrived.
+    # Everything has arrived.
     page.goto("/account/quick-start")
     expect(page.locator("#progress .done")).to_have_count(2)
 
@@ -154,7 +154,7 @@ def test_an_order_is_canceled_with_the_keyboard_alone(visit: Callable[..., Visit
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to main content")).to_be_focused()
     page.keyboard.press("Enter")
-    for _ in range(20):  # past what may be done with the list, the tabs and the search's fields
+    for _ in range(20):  # past the list's buttons, the tabs and the search's fields
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.name") == "q":
             break

@@ -1,4 +1,4 @@
-"""Where a page leads to, and where it says that one is."""
+"""Where a page leads, and where it says that one is."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ HIDDEN = """() => [...document.querySelectorAll("nav > [aria-current]")].filter(
     return Math.max(row.left - link.left, link.right - row.right) > 1;
 }).map(here => here.textContent)"""
 
-# Of the header's, which has the focus.
+# The header's row that has the focus.
 ROW = """[...document.querySelectorAll('header :focus')].map(here => here.getBoundingClientRect())
     .map(box => Math.floor((box.top + box.bottom) / 2 / 44))"""
 
@@ -82,7 +82,7 @@ def test_a_menu_closes_by_escape_and_by_a_press_or_focus_elsewhere(visit: Callab
         expect(menu).to_have_count(1)
         page.locator("h1").click()
         expect(menu).to_have_count(0)
-        # Open, it lay over what had the focus next.
+        # Left open, it would lie over what has the focus next.
         summary.press("Enter")
         menu.locator("button").last.press("Tab")
         expect(menu).to_have_count(0)
@@ -90,7 +90,7 @@ def test_a_menu_closes_by_escape_and_by_a_press_or_focus_elsewhere(visit: Callab
 
 @pytest.mark.django_db(transaction=True)
 def test_a_menu_closes_by_escape_where_keys_press_buttons(visit: Callable[..., Visit], alice: Account) -> None:
-    """Escape leaves a field there; on a phone call, and while an order is edited, all rooms are in a menu too."""
+    """There, Escape leaves a field. On a phone call, and while an order is edited, all rooms are in a menu too."""
     agent, order = factories.AgentFactory(), factories.make_order(alice)
     call = f"/console/desk/{claims.take(order.id, agent=agent)}/"
     page = visit(viewport={"width": 1280, "height": 740}).sign_in(agent.username, "/console/login/")
@@ -117,7 +117,7 @@ def test_a_menu_closes_by_escape_where_keys_press_buttons(visit: Callable[..., V
     [
         ("en", "/docs/", "/docs/webhooks"),
         ("fr", "/docs/fr/", "/docs/fr/webhooks"),
-        ("ar", "/docs/ar/", "/docs/fr/webhooks"),  # that page has not been translated
+        ("ar", "/docs/ar/", "/docs/fr/webhooks"),  # that page has no translation
     ],
 )
 def test_the_documentation_is_that_of_the_language(
@@ -145,7 +145,7 @@ def test_the_console_leads_to_the_guide_of_who_works_there(role: str, name: str)
 def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
     visit: Callable[..., Visit], alice: Account
 ) -> None:
-    """A page loaded with a message begins there: it is read out, and the keyboard need not pass the menu again."""
+    """The focus starts at the message: it is read out, and the keyboard need not pass the menu again."""
     page, key = visit().sign_in(alice.holder.email, "/account/login"), ApiKey.issue(alice, name="Old")[0]
     page.goto(f"/account/keys/{key.id}/revoke")
     page.get_by_role("button", name="Revoke the key").press("Enter")
@@ -161,7 +161,7 @@ def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
     held: list[Route] = []
     page.route("**/begin.js", lambda route: held.append(route))
     page.goto("/account/codes", wait_until="commit")
-    page.locator("[name=code]").press_sequentially("123")  # on a slow line, before the script has come
+    page.locator("[name=code]").press_sequentially("123")  # as on a slow line, before the script has come
     eventually(lambda: page.wait_for_timeout(10) or held)
     held[0].continue_()
     page.wait_for_load_state()

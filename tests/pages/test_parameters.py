@@ -1,7 +1,7 @@
-"""Every page behind a login with every parameter that it reads, and values that nobody means: no answer is 500.
+"""Every page behind a login, with every parameter that it reads and values that nobody means: no answer is a 500.
 
-The pages are those of the URL configuration, and their parameters those that they are seen to read and to offer, so
-that a new page or parameter cannot be forgotten.
+The pages are those of the URL configuration. Their parameters are those that they are seen to read and to offer, so
+that no new page or parameter can be forgotten.
 """
 
 import re
@@ -24,22 +24,22 @@ from tests.pages.doors import undone
 
 PAGES = [address for address in addresses() if address.route.startswith(("/console/", "/account/"))]
 PEOPLE = {"/account/": ("holder",), "/console/": ("operator", "supervisor", "agent", "holder")}
-# As they stand in an address: NUL, days at the ends of the calendar, a number that no column holds, and signs that mean
-# something to patterns and statements, with bytes that are no text.
+# As written in an address: NUL, days at the ends of the calendar, a number that no column holds, and characters that
+# mean something to patterns and statements, with bytes that are not text.
 VALUES = ["%00", "0001-01-01", "9999-12-31", "9" * 400, "(%25%27%5C%ED%A0%80"]
 POSTED = ["", "%00", "0001-01-01T00:00", "9999-12-31T23:59", "9" * 400]
-# Django's lists take more than they offer: these, each list at another value, and the fields of their tables in these
-# ways, each kind of field once.
+# Parameters that Django's lists take without offering them. Each list gets them with another value; each kind of field
+# of their tables gets these look-ups once.
 OF_LISTS = {main.ALL_VAR, main.ORDER_VAR, main.PAGE_VAR, main.ERROR_FLAG, main.IS_POPUP_VAR, main.TO_FIELD_VAR}
 LOOKUPS = {"exact": "x", "isnull": "x", "regex": "(", "year": "9" * 400, "range": "x"}
 FORM = "application/x-www-form-urlencoded"
-# What shows nothing to who asks for nothing, with a question that it answers.
+# Pages that show nothing without a question, and one that they answer.
 ASKED_FOR = {"/console/bulk/": {"every": "1", "status": "all", "deed": "cancel"}}
 
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """By method the names for which views and forms look in a request's parameters."""
+    """By method, the names that views and forms look up in a request's parameters."""
     names: dict[str, set[str]] = {"GET": set(), "POST": set()}
 
     def noting(look: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,7 +78,7 @@ def post(client: Client, path: str, body: str = "") -> HttpResponse:
 
 
 def reached(client: Client, path: str) -> bool:
-    """Whether the page is this person's, and knows the ids in its address: it may lead to the one above it."""
+    """Return whether the page is this person's and knows the ids in its address. It may lead to the page above."""
     answer = get(client, asked_for(path))
     if answer.status_code == 405:
         return post(client, path).status_code not in (403, 404)
@@ -86,14 +86,14 @@ def reached(client: Client, path: str) -> bool:
 
 
 def asked_for(path: str, name: str = "", value: str = "") -> str:
-    """The address with what is asked of it otherwise, and one parameter as it is written here."""
+    """Return the address with the page's usual question, and with one parameter exactly as written."""
     others = urlencode({each: given for each, given in ASKED_FOR.get(path, {}).items() if each != name})
     query = "&".join(filter(None, (others, name and f"{quote(name)}={value}")))
     return f"{path}?{query}" if query else path
 
 
 def fields_of(html: str, method: str) -> dict[str, str]:
-    """The fields of a page's forms, with the values that they have."""
+    """Return the fields of a page's forms, with their values."""
     forms = re.findall(rf'<form\b[^>]*method="{method}".*?</form>', html, re.S)
     tags = [tag for form in forms for tag in re.findall(r"<(?:input|select|textarea|button)\b[^>]*>", form)]
     said = [dict(re.findall(r'(\w+)="([^"]*)"', tag)) for tag in tags]
@@ -101,7 +101,7 @@ def fields_of(html: str, method: str) -> dict[str, str]:
 
 
 def kinds(names: set[str]) -> list[str]:
-    """Of names that differ in their numbers alone, as those of a table's rows do, the first and the last."""
+    """Keep the first and the last of names that differ only in their numbers, like those of a table's rows."""
     alike: dict[str, list[str]] = {}
     for name in sorted(names):
         alike.setdefault(re.sub(r"\d+", "0", name), []).append(name)
@@ -113,7 +113,7 @@ def names_in_links(html: str) -> set[str]:
 
 
 def questions_of_lists() -> dict[str, list[tuple[str, str]]]:
-    """What each of Django's lists is asked that it does not offer. What all lists do alike is not tried on each."""
+    """Return what each of Django's lists is asked without offering it. What all lists do alike is not tried on each."""
     asked, seen, values = {}, set(), cycle(VALUES)
     for model in admin.site._registry:
         ways = {(type(field), lookup): field.name for field in model._meta.fields for lookup in LOOKUPS}
@@ -125,7 +125,7 @@ def questions_of_lists() -> dict[str, list[tuple[str, str]]]:
 
 
 def requests_to(client: Client, path: str, read: dict[str, set[str]]) -> Iterator[tuple[str, HttpResponse]]:
-    """The page with each of its parameters at each value, in the address and in its form."""
+    """Request the page with each of its parameters at each value, in the address and in its form."""
     for names in read.values():
         names.clear()
     answer = get(client, asked_for(path))
@@ -150,7 +150,7 @@ def said_of(answer: Any) -> str:
 
 
 def somebody_at(address: Address, clients: dict[str, Client]) -> tuple[Client, str] | None:
-    """Who reaches the page, and where."""
+    """Return who reaches the page, and at which path."""
     tries = ((client, path) for client in clients.values() for path in address.some_paths())
     return next((each for each in tries if reached(*each)), None)
 
@@ -174,7 +174,7 @@ def test_no_parameter_breaks_a_page(room: str, world: World, read: dict[str, set
     assert tried > 300
 
 
-# Where these people are led elsewhere at once, or where nobody of them may be.
+# Where these people are redirected at once, or where none of them may be.
 UNREACHED = {"login", "logout", "invitation", "account", "admin:autocomplete", "admin:view_on_site"}
 
 

@@ -1,7 +1,7 @@
-"""No page and no call reads a table that grows from one end to the other: an index does the work.
+"""No page and no call reads a growing table from end to end: an index does the work.
 
-What a look at each address asks of the database is explained on tables of some thousand rows, with sequential scans
-discouraged: one that is planned all the same has no index, and one along an index without a condition reads all of it.
+The queries behind a look at each address are explained on tables of some thousand rows, with sequential scans
+discouraged. One that is planned all the same has no index, and a scan of an index without a condition reads all of it.
 """
 
 import re
@@ -18,13 +18,13 @@ from tests.harness.addresses import addresses
 from tests.harness.world import World
 from tests.pages.doors import undone
 
-# Each row of these is copied so many times: the tables that grow with orders and their events.
+# How often each row of these is copied: the tables that grow with orders and their events.
 COPIES = {
     "orders_order": 200, "orders_orderitem": 200, "orders_statuschange": 100, "orders_orderedit": 500,
     "orders_callnote": 100, "inventory_stockmovement": 1000, "webhooks_event": 60, "webhooks_delivery": 500,
     "webhooks_attempt": 1000, "accounts_securityentry": 200, "api_idempotencyrecord": 1000,
 }  # fmt: skip
-# What a copy has of its own.
+# What each copy has of its own.
 OWN = {
     "id": "gen_random_uuid()", "external_id": "gen_random_uuid()::text", "key": "gen_random_uuid()::text",
     "phone_e164": "'+2135' || lpad((random() * 1e8)::bigint::text, 8, '0')",
@@ -34,7 +34,7 @@ OWN = {
     "created_at": "now() - random() * interval '100 days'", "at": "now() - random() * interval '100 days'",
 }  # fmt: skip
 NOBODY = "00000000-0000-7000-8000-000000000000"
-# What lists are asked besides; of Django's own ones, what agents and supervisors are offered.
+# What lists are asked besides. Django's own lists are asked what agents and supervisors are offered.
 ASKED = {
     "/api/v1/orders": [
         "status=confirmed", "status=confirmed,shipped", "created_from=2026-11-01", "updated_from=2026-11-01",
@@ -55,14 +55,14 @@ ASKED = {
     "/console/webhooks/attempt/": [f"q={NOBODY}"],
 }  # fmt: skip
 
-# Steps that read all below them before they give their first row.
+# Steps that read everything below them before they return their first row.
 GATHERS = {"Sort", "Aggregate", "Hash", "WindowAgg", "Bitmap Heap Scan"}
 
 
 @pytest.fixture
 def grown(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL statement_timeout = 0")  # what takes two seconds may take thirty on a busy machine
+        cursor.execute("SET LOCAL statement_timeout = 0")  # two seconds' work may take thirty on a busy machine
         for table, copies in COPIES.items():
             columns = [column.name for column in connection.introspection.get_table_description(cursor, table)]
             identity = {"id"} if _is_number(cursor, table) else set()
@@ -101,7 +101,7 @@ def looks(world: World) -> Iterator[tuple[Any, str]]:
 
 
 def read_whole(plan: dict[str, Any], is_bounded: bool = False) -> Iterator[tuple[str, str]]:
-    """(table, how) of what a plan reads whole: not what a LIMIT ends, unless it is sorted or counted before."""
+    """Yield (table, how) for each table read whole. A LIMIT ends a read, unless something below it sorts or counts."""
     table, kind = plan.get("Relation Name"), plan["Node Type"]
     if table in COPIES and not is_bounded:
         if kind == "Seq Scan":
@@ -114,7 +114,7 @@ def read_whole(plan: dict[str, Any], is_bounded: bool = False) -> Iterator[tuple
 
 
 def explained(sql: str, *, freely: bool = False) -> dict[str, Any]:
-    """The plan by an index wherever there is one, as it is on tables of millions of rows; or the one of today."""
+    """Return the plan that uses an index wherever there is one, as on tables of millions of rows; or today's plan."""
     with connection.cursor() as cursor, transaction.atomic():
         if not freely:
             cursor.execute(
@@ -145,8 +145,10 @@ def test_an_index_does_the_work(grown: World) -> None:
 
 
 def test_what_happened_today_is_looked_up_row_by_row(grown: World) -> None:
-    """Also by a plan that PostgreSQL chooses freely: not knowing how few they are, it likes to hash all orders."""
-    with connection.cursor() as cursor:  # of a shop's orders few wait: those are counted along an index of their own
+    """This holds for PostgreSQL's own choice of plan, too: not knowing how few they are, it likes to hash all
+    orders.
+    """
+    with connection.cursor() as cursor:  # few of a shop's orders wait; those are counted along an index of their own
         cursor.execute("UPDATE orders_order SET status = 'delivered', call_state = 'new' WHERE random() < 0.9")
         cursor.execute("ANALYZE orders_order")
     for person, path in (("holder", "/account/?by="), ("supervisor", "/console/figures/?by=")):

@@ -1,4 +1,4 @@
-"""Who sends a form that is refused sees so at once, on a phone too, where the field may be far down the page."""
+"""Someone whose form is refused sees so at once, even on a phone, where the field may be far down the page."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.harness.browser import PASSWORD, Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PHONE = {"width": 360, "height": 740}
-# Nothing of a group is chosen, or what nobody can choose.
+# Chooses nothing in a group, or something that nobody can choose.
 SENT_WRONG = """e => {
     for (const each of e.form.elements[e.name]) { each.checked = e.type === 'radio'; each.value = 'nothing' }
     e.form.noValidate = true
@@ -70,7 +70,7 @@ def test_so_has_a_supervisors(visit: Callable[..., Visit], alice: Account) -> No
 def test_what_is_wrong_with_a_sign_in_is_said_of_the_field_where_it_begins_anew(
     visit: Callable[..., Visit], alice: Account
 ) -> None:
-    """That is the password when its code alone is wrong: the username stands there."""
+    """When only the code is wrong, that is the password: the username is still there."""
     page, agent = visit().page, factories.AgentFactory()
     for door, person in (("/account/login", alice.holder), ("/console/login/", agent)):
         TOTPDevice.objects.create(user=person)
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_a_choice_is_said_of_it(visit: Callable[..., Visit], 
         group = page.get_by_role("group", name=legend)
         expect(group.locator(f"[name={name}]").first).to_have_attribute("aria-invalid", "true")
         expect(group).to_have_accessible_description(re.compile("Choose at least one|Select a valid choice"))
-        group.evaluate("e => { e.form.dataset.sent = '' }")  # else the browser asks whether to leave it
+        group.evaluate("e => { e.form.dataset.sent = '' }")  # otherwise the browser asks whether to leave the page
 
 
 def test_what_is_wrong_with_a_file_or_a_list_of_orders_is_said_of_its_field(
@@ -122,7 +122,7 @@ def test_what_is_wrong_with_a_file_or_a_list_of_orders_is_said_of_its_field(
 
 
 def test_what_is_wrong_with_a_whole_form_has_the_focus(visit: Callable[..., Visit], alice: Account) -> None:
-    """It was in sight, but nobody heard it: there was no field that it is about."""
+    """It was in sight, but not read out, because no field belongs to it."""
     page = visit(viewport=PHONE).sign_in(alice.holder.email, "/account/login")
     page.goto("/account/keys")
     for number in range(MOST_WORKING_KEYS):

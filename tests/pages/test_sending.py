@@ -1,4 +1,4 @@
-"""A form is sent once however often it is pressed, and what is written in it stays while no answer is to be had."""
+"""A form is sent once however often it is pressed, and what is written in it stays while no answer comes."""
 
 import re
 from typing import Any
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def press_twice(page: Page, address: str, button: Locator) -> list[Any]:
-    """While the service takes its time; what it was sent."""
+    """Press twice while the service takes its time. Return the requests that it got."""
     held: list[Any] = []
     page.route(address, lambda route: held.append(route))
     button.hover()
@@ -41,7 +41,7 @@ def test_who_presses_twice_sees_what_is_shown_once(visit: Visits, alice: Account
 
 @pytest.mark.parametrize("door", ["/account/login", "/console/login/"])
 def test_who_presses_twice_signs_in_once(door: str, visit: Visits) -> None:
-    """A one-time code is used up by the first press, of whose answer the second would let nobody see anything."""
+    """The first press uses up the one-time code. A second one would hide its answer."""
     agent = factories.AgentFactory()
     page = visit().page
     page.goto(door)
@@ -58,7 +58,7 @@ def test_a_form_that_was_stopped_may_be_pressed_again(visit: Visits, alice: Acco
     page.goto("/account/keys")
     page.locator("main [name=name]").fill("Shop")
     button = page.get_by_role("button", name="Create the key")
-    page.route("**/account/keys", lambda route: route.fulfill(status=204))  # which leaves the page as it is
+    page.route("**/account/keys", lambda route: route.fulfill(status=204))  # leaves the page as it is
     with page.expect_response("**/account/keys"):
         button.click()
     page.unroute("**/account/keys")
@@ -86,13 +86,13 @@ def test_out_of_reach_nothing_is_sent_and_what_was_written_stays(minutes: int, v
     save.click()
     page.wait_for_url(lambda url: not url.endswith("/new"))
     assert Product.objects.get(account=alice).script == "Tailles 38 à 44"
-    visited.wrongs.clear()  # the browser says that it is offline
+    visited.wrongs.clear()  # the browser reports that it is offline
 
 
 def test_what_was_not_saved_is_sent_again_by_loading_its_page(
     visit: Visits, alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the page says: to go back would open an empty form, since no browser stores our pages."""
+    """The page says so. Going back would open an empty form, since no browser stores our pages."""
 
     def away(*_args: Any, **_kwargs: Any) -> None:
         raise OperationalError("the database system is shutting down")
@@ -122,11 +122,11 @@ def test_a_service_that_could_save_nothing_is_sent_nothing(status: int, visit: V
     page.locator("main button.primary").click()
     expect(page.get_by_role("alert")).to_contain_text("The service does not answer. What you wrote is kept")
     expect(page.locator("main [name=script]")).to_have_value("Tailles 38 à 44")
-    visited.wrongs.clear()  # the answer is one of them
+    visited.wrongs.clear()  # the answer counts as one
 
 
 def test_a_supervisor_is_told_once_that_the_service_does_not_answer(visit: Visits, alice: Account) -> None:
-    """Whatever is pressed, and only until it answers again."""
+    """Whatever is pressed, and only until the service answers again."""
     visited = visit()
     page = visited.sign_in(factories.AgentFactory(role="Supervisors").username)
     page.clock.install()
@@ -146,4 +146,4 @@ def test_a_supervisor_is_told_once_that_the_service_does_not_answer(visit: Visit
     expect(said).to_have_count(0)
     page.get_by_role("button", name="Save the rules").click()
     page.wait_for_url("**/console/rules/")
-    visited.wrongs.clear()  # the browser says that it was away
+    visited.wrongs.clear()  # the browser reports that it was offline

@@ -1,4 +1,4 @@
-"""Who was signed out while they wrote keeps what they wrote, and sends it once they have signed in again."""
+"""Someone signed out while writing keeps what they wrote, and sends it once they have signed in again."""
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -18,7 +18,7 @@ SAID = "You have been signed out. What you wrote is kept here"
 
 
 def write(page: Page, address: str, **texts: str) -> None:
-    """Into the form there, over more than a moment."""
+    """Fill the form in, over more than a moment."""
     page.clock.install()
     page.goto(address)
     for name, text in texts.items():
@@ -31,7 +31,7 @@ def write(page: Page, address: str, **texts: str) -> None:
 
 
 def sign_in_elsewhere(page: Page, username: str) -> None:
-    """In the tab that the warning leads to."""
+    """Sign in, in the tab that the warning opens."""
     with page.expect_popup() as opened:
         page.locator("#not-sent a").click()
     log_in(opened.value, username)
@@ -85,7 +85,7 @@ def test_an_agents_note_on_an_orders_page_waits_too(is_refused: bool, visit: Vis
     page = visit().sign_in(agent.username)
     write(page, f"/console/orders/order/{order.id}/", outcome="note")
     save = page.get_by_role("button", name="Save the note")
-    if is_refused:  # at the address of the form, which nobody can look at
+    if is_refused:  # at the form's own address, which nobody can look at
         save.click()
         expect(page.locator(".errornote")).to_contain_text("Write the note.")
         page.wait_for_load_state()
@@ -128,7 +128,7 @@ def test_nothing_that_was_meant_for_test_mode_is_sent_to_the_live_account(visit:
 def test_a_form_that_was_just_opened_is_sent_after_another_sign_in(
     is_staff: bool, visit: Visits, alice: Account
 ) -> None:
-    """In another tab, and at once: its token is the one of before."""
+    """The sign-in is in another tab, and at once, so the form has the token from before."""
     username = factories.AgentFactory(role="Supervisors").username if is_staff else alice.holder.email
     visited = visit()
     page = visited.sign_in(username, "/console/login/" if is_staff else "/account/login")

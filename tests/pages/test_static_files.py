@@ -1,4 +1,4 @@
-"""Static files of a production: by names that tell their contents, and while two versions serve by either's names."""
+"""Static files in production: named by their contents, and served by either version's names while two versions run."""
 
 from http import HTTPStatus
 from pathlib import Path

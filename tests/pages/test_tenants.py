@@ -1,7 +1,7 @@
-"""Charlie finds, learns and changes nothing of Alice's: at every address and by every id there is.
+"""Charlie finds, learns and changes nothing of Alice's: at every address, by every id there is.
 
-Addresses come from the URL configuration, ids from the tables: a new endpoint or table is tried without being named
-here. What endpoints take in their bodies stands in BODIES, where a new one has to be written down.
+Addresses come from the URL configuration and ids from the tables, so a new endpoint or table is tried without being
+named here. What endpoints take in their bodies is in BODIES, where a new one has to be added.
 """
 
 import json
@@ -31,8 +31,8 @@ OWN_TRACES = ("django_session", "accounts_signin", "accounts_apikey.last_used_at
 VARYING = ("X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Content-Length", "Expires")
 API = [address for address in addresses() if address.is_api]
 ACCOUNT = [address for address in addresses() if address.route.startswith("/account")]
-# Each call that writes → a body with an id and a SKU wherever it may name something of an account. None: what it works
-# on stands in its path alone.
+# Each call that writes → a body with an id and a SKU wherever it may name something of an account. None: its path alone
+# says what it works on.
 BODIES: dict[tuple[str, str], Callable[[str, str], dict[str, Any]] | None] = {
     ("orders", "POST"): lambda id_, _sku: order_body(items=[order_line(product_id=id_, quantity=1)]),
     ("order-batch", "POST"): lambda id_, _sku: {
@@ -56,7 +56,7 @@ BODIES: dict[tuple[str, str], Callable[[str, str], dict[str, Any]] | None] = {
 
 @pytest.fixture
 def key(world: World) -> ApiClient:
-    """Charlie's."""
+    """Charlie's key."""
     return ApiClient(new_key(world.charlie))
 
 
@@ -66,7 +66,7 @@ def browser(world: World) -> Client:
 
 
 def ids_of(account: Account) -> dict[type[Model], list[str]]:
-    """By table those of all its rows, as far as they are not numbers."""
+    """Return the ids of all rows by table, but for ids that are numbers."""
     ids = {model: [str(row.pk) for row in rows] for model, rows in rows_of(account).items()}
     return {model: [each for each in keys if not each.isdecimal()] for model, keys in ids.items()}
 
@@ -76,7 +76,7 @@ def all_of(ids: dict[type[Model], list[str]]) -> set[str]:
 
 
 def text_of(data: bytes) -> str:
-    """What a page or a file says, a spreadsheet by all its parts."""
+    """Return the text of a page or a file; of a spreadsheet, that of all its parts."""
     if not data.startswith(b"PK"):
         return data.decode()
     with zipfile.ZipFile(BytesIO(data)) as file:
@@ -84,7 +84,7 @@ def text_of(data: bytes) -> str:
 
 
 def said(answer: HttpResponse, *given: str) -> tuple[Any, ...]:
-    """All that an answer tells, wherever it repeats what was `given`; without what differs between any two answers."""
+    """Return all that an answer tells, with `given` masked, and without what differs between any two answers."""
     text = re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", answer.content.decode())
     headers = "\n".join(f"{n}: {v}" for n, v in answer.headers.items() if n not in VARYING)
     for each in given:
@@ -100,7 +100,7 @@ def said(answer: HttpResponse, *given: str) -> tuple[Any, ...]:
 def test_anothers_ids_are_like_those_of_nobody(
     where: list[Address], methods: tuple[str, ...], world: World, key: ApiClient, browser: Client
 ) -> None:
-    """Of the tables that an address names every id, of each other one."""
+    """Tries every id of the tables that an address names, and one id of each other table."""
     client, ids = (key if where is API else browser), ids_of(world.alice)
     one_each = {keys[0] for keys in ids.values() if keys}
     tried = [address for address in where if address.parameters and "uidb64" not in address.parameters]
@@ -120,7 +120,7 @@ def test_anothers_ids_are_like_those_of_nobody(
 
 
 def test_no_answer_names_anything_of_anothers(world: World, key: ApiClient, browser: Client) -> None:
-    """Neither lists and pages of one's own, nor what is found by searching for what Alice has."""
+    """Covers one's own lists and pages, and searches for what Alice has."""
     theirs = all_of(ids_of(world.alice))
     order, product = Order.objects.filter(account=world.alice)[0], Product.objects.get(account=world.alice)
     number = order.external_id

@@ -1,7 +1,7 @@
-"""Nothing of an account's twin reaches the console: not one page, list, search, figure or move, for anybody there.
+"""Nothing of an account's twin reaches the console: no page, list, search, figure or move, for anybody there.
 
-Addresses come from the URL configuration, ids from the tables: a new page is tried without being named here. What the
-rooms' code reads is looked at too, so that a new statement cannot forget it.
+Addresses come from the URL configuration and ids from the tables, so a new page is tried without being named here. The
+rooms' code is read too, so that no new statement can forget it.
 """
 
 import ast
@@ -34,7 +34,7 @@ from tests.harness.world import World, rows_of
 from tests.orders.moves import PATHS
 from webhooks import registry
 
-MARK = "Zwillingsmarke"  # stands in whatever the twin has
+MARK = "Zwillingsmarke"  # occurs in everything that the twin has
 PHONE, NUMBER = "0559 87 65 43", "zw-77"
 CONSOLE = [address for address in addresses() if address.route.startswith("/console/")]
 STAFF = ("agent", "supervisor", "operator")
@@ -44,13 +44,13 @@ ASKED: list[dict[str, str]] = [
     {"call": "test"}, {"merchant": "Zwillings"}, {"by": "merchant"}, {"by": "agent"}, {"by": "wilaya"},
 ]  # fmt: skip
 LISTS = ("/orders/order/", "/account/", "/webhook/", "/delivery/", "/figures/", "/figures/csv/", "/rules/", "/claims/")
-# What operators need in order to stop a key that leaked, and to see who did what: keys and the security log.
+# Keys and the security log: operators need them to stop a leaked key, and to see who did what.
 AUDITED = ("/console/accounts/apikey/", "/console/accounts/securityentry/")
 
 
 @pytest.fixture
 def twin(world: World) -> Account:
-    """Alice's, with an order in each state, calls, moves, a product, a webhook and what it was sent."""
+    """Alice's twin, with an order in each state, calls, moves, a product, a webhook and its deliveries."""
     twin = ApiKey.issue(world.alice, name="Trial", is_test=True)[0].account
     Account.objects.filter(id=twin.id).update(name=f"{MARK}s Laden")
     product = ProductFactory(account=twin, name=MARK, sku=MARK)
@@ -155,7 +155,7 @@ def test_a_customer_who_is_in_test_orders_too_is_called_for_the_live_one_alone(w
 
 
 def test_a_pending_test_order_cannot_be_decided_under_a_live_claim(world: World, twin: Account) -> None:
-    """By whoever names it, though the phone number is the claimed customer's."""
+    """Whoever names it, and although the phone number is the claimed customer's."""
     test = Order.objects.get(account=twin, status=Status.PENDING)
     live, agent = make_order(world.alice, phone=PHONE), world.agent
     claim, version = claims.take(live.id, agent=agent), test.version
@@ -184,7 +184,7 @@ def test_figures_are_the_same_with_and_without_a_twin(world: World) -> None:
 
 
 def make_twin(world: World) -> None:
-    """With calls, promises and moves of today, as if agents had made them."""
+    """Make a twin with today's calls, promises and moves, as if made by agents."""
     other = ApiKey.issue(world.charlie, name="Trial", is_test=True)[0].account
     for way in (("cancel",), ("confirm", "ship", "deliver"), ("confirm", "ship", "return")):
         order = make_order(other)
@@ -227,19 +227,19 @@ def test_a_test_order_stays_one_whatever_becomes_of_it(world: World, twin: Accou
 
 # --- What the rooms' code reads --------------------------------------------------------------------------------------
 
-FREE = {"management", "rehearsal", "migrations"}  # of one account by its name or key
-# By one of these a part of a statement says which orders it means: by their call states, or those chosen before.
+FREE = {"management", "rehearsal", "migrations"}  # they read one account, by its name or key
+# By one of these, a part of a statement says which orders it means: by call state, or a selection made before.
 SAYS = ("call_state", "{_DUE}", "{due}", "{which}", "o.id = ANY(%(ids)s)", "WHERE id = ANY(%(ids)s)",
         "WHERE id = ANY(%(orders)s)", "JOIN free", "FROM alike")  # fmt: skip
 
 
 def _text(node: ast.JoinedStr | ast.Constant) -> Any:
-    """A statement as it is written, its parts' names in braces."""
+    """Return a statement as it is written, with its parts' names in braces."""
     return ast.unparse(node) if isinstance(node, ast.JoinedStr) else node.value
 
 
 def test_what_the_console_reads_begins_with_live_orders() -> None:
-    """`Order.objects`, and statements about orders that do not say which calls they mean, are found here."""
+    """Finds `Order.objects`, and statements about orders that do not say which calls they mean."""
     forgotten = []
     for file in Path(agents.__file__).parent.rglob("*.py"):
         if FREE & set(file.parts):
@@ -261,7 +261,7 @@ def test_what_the_console_reads_begins_with_live_orders() -> None:
 
 @pytest.mark.django_db
 def test_the_consoles_list_is_read_along_an_index_without_test_orders() -> None:
-    """However many of them there are, it does not walk past them."""
+    """It does not walk past them, however many there are."""
     live = make_order(AccountFactory())
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""Who has written something and is about to leave its page is asked first; who has not is never asked."""
+"""Someone who has written something is asked before leaving its page; anyone else is never asked."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ NEW_PRODUCT = "/account/products/new"
 
 
 def type_into(page: Page, name: str, text: str) -> Locator:
-    """By hand: a browser asks nobody who has not touched the page."""
+    """Type by hand: a browser does not ask people who have not touched the page."""
     field = page.locator(f"main [name={name}]")
     field.click()
     page.keyboard.type(text)
@@ -95,7 +95,7 @@ def test_nor_is_an_order_to_which_lines_were_added(visited: Visit) -> None:
 
 
 def test_nor_is_what_was_sent_from_before_another_sign_in(visited: Visit, alice: Account) -> None:
-    """It is of the mode that its page was of, however long the answer stands there."""
+    """It keeps the mode of its page, however long the answer stays open."""
     page = visited.page
     press_in_menu(page, "Test mode")
     page.goto(NEW_PRODUCT)
@@ -105,7 +105,7 @@ def test_nor_is_what_was_sent_from_before_another_sign_in(visited: Visit, alice:
     page.get_by_role("button", name="Create the product").click()
     send = page.get_by_role("button", name="Send it again")
     send.focus()
-    page.keyboard.press("Shift")  # a browser asks nobody who has not touched the page
+    page.keyboard.press("Shift")  # a browser does not ask people who have not touched the page
     with visited.asked():
         page.get_by_role("link", name="Orders", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-mode", "test")
@@ -141,7 +141,7 @@ def test_one_form_of_two_is_not_forgotten_by_sending_the_other(visited: Visit, a
 
 
 def test_nobody_is_asked_for_nothing(visited: Visit) -> None:
-    """Neither for what was taken back, nor for what searches, nor for passwords."""
+    """Not about what was taken back, nor about search fields, nor about passwords."""
     page = visited.page
     type_into(page, "name", "R")
     page.keyboard.press("Backspace")
@@ -195,7 +195,7 @@ def test_a_supervisor_is_asked_too(visit: Visits, alice: Account) -> None:
     page.goto(f"/console/rules/{alice.id}/")
     page.locator("[name=script_fr]").click()
     page.keyboard.type("Bonjour {nom}")
-    for _ in range(2):  # the press that came to nothing keeps nobody from the next
+    for _ in range(2):  # a press that came to nothing does not block the next
         with visited.asked():
             press_in_menu(page, "Français")
     with visited.asked():
