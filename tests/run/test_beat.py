@@ -1,4 +1,4 @@
-"""Beat asks for what recurs: at once and then by a clock that nobody sets, with no memory that could be damaged."""
+"""Beat sends what recurs: at once, then by a clock that nobody sets, with no memory that could be damaged."""
 
 import logging
 import os
@@ -33,7 +33,7 @@ def app():
 
 @pytest.fixture
 def sent(app, monkeypatch):
-    """The names of the tasks that were sent."""
+    """Return the names of the tasks sent."""
     names = []
     monkeypatch.setattr(Scheduler, "producer", None)
     monkeypatch.setattr(app, "send_task", lambda name, *args, **options: names.append(name))
@@ -42,7 +42,7 @@ def sent(app, monkeypatch):
 
 @pytest.fixture
 def start_beat(tmp_path):
-    """Starts beat in a process of its own, which ends with the test."""
+    """Start beat in a process of its own, which ends with the test."""
     started = []
 
     def start(redis, **environ):
@@ -101,7 +101,7 @@ def test_a_redis_that_refuses_is_told_of_in_one_line_a_minute(app, sent, monkeyp
 
 
 def test_where_redis_is_away_at_its_start_it_waits_for_it_and_lives(tmp_path, start_beat):
-    """A container's health check would have it started again and again, each time after a longer pause."""
+    """Otherwise a container's health check would restart it again and again, each time after a longer pause."""
     pulse = tmp_path / "pulse"
     start_beat(redis_url(tmp_path / "broker"), PULSE_FILE=str(pulse))
     first = eventually(lambda: pulse.exists() and pulse.read_bytes())
@@ -112,7 +112,7 @@ def test_where_redis_is_away_at_its_start_it_waits_for_it_and_lives(tmp_path, st
 
 
 def test_a_damaged_schedule_of_an_older_version_is_no_concern_of_it(tmp_path, start_beat):
-    """It stood in the data folder; an empty one kept the whole service from starting."""
+    """The schedule was in the data folder, and an empty one kept the whole service from starting."""
     for name in ("celerybeat-schedule", "celerybeat-schedule.dat", "celerybeat-schedule.db"):
         (tmp_path / name).touch()
     files = sorted(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""While PostgreSQL is away every answer is a 503 that says when to come back; then all goes on without a restart."""
+"""While PostgreSQL is away every answer is a 503 that says when to come back. Then all goes on without a restart."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def service(run):
 
 @pytest.fixture
 def ask(service):
-    """Makes a call of the API; true when it was answered, false after a 503 as it should be, else an error."""
+    """Call the API: true if it answered, false after a proper 503, otherwise an error."""
     environ = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
 
     def manage(*arguments):
@@ -49,7 +49,7 @@ def ask(service):
 
 
 def ours(service):
-    """The processes of web, worker and beat."""
+    """Return the processes of web, worker and beat."""
     return {pid for pid, line in descendants(service.popen.pid).items() if "codservice.onebox.application" in line}
 
 
@@ -59,7 +59,7 @@ def test_a_database_that_crashes_hangs_up_or_is_full_is_a_503_and_then_forgotten
     assert len(before) >= 5
 
     postmaster = service.find("bin/postgres")
-    os.kill(postmaster, signal.SIGQUIT)  # an immediate stop, as of a crash
+    os.kill(postmaster, signal.SIGQUIT)  # an immediate stop, as in a crash
     eventually(lambda: not ask())
     eventually(ask)
     assert service.find("bin/postgres") != postmaster

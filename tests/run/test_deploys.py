@@ -1,4 +1,4 @@
-"""Webs behind a proxy are restarted one after the other while shops import: no request fails, none is done twice."""
+"""Web services behind a proxy restart one after the other while shops import: no request fails or is done twice."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ SHOPS = 4
 
 
 class Proxy:
-    """What a proxy does with webs in turn: one that takes no connection is passed by, and nothing is sent twice."""
+    """A proxy over two web services in turn. It skips one that takes no connection, and sends nothing twice."""
 
     def __init__(self, ports: list[int], key: str) -> None:
         self.turns, self.headers = cycle(ports), {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -68,7 +68,7 @@ def test_no_request_fails_while_webs_are_restarted_one_after_the_other(tmp_path)
         for deploy in range(DEPLOYS):
             port, web = ports[deploy % 2], running[deploy % 2]
             web.close()
-            time.sleep(0.5)  # the other has all of it
+            time.sleep(0.5)  # all requests go to the other
             web.enter_context(running_service(tmp_path / f"{port}-{deploy}.log", PORT=str(port)))
         stop.set()
         answers = {name: status for each in shops for name, status in each.result().items()}

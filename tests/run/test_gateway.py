@@ -21,13 +21,15 @@ from codservice.run.web import Web
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive
 
-# Of a page that somebody is signed in to, up to 1 MiB is taken.
+# A page that somebody is signed in to takes up to 1 MiB.
 SIGNED_IN = "Cookie: sessionid=" + "a" * 32
 
 
 @contextmanager
 def running_web(hang_up: signal.Handlers = signal.SIG_DFL, **environ: str) -> Iterator[tuple[int, int]]:
-    """Its port and its process; ended in good order. `nohup make test` has all ignore SIGHUP."""
+    """Run web, give its port and process, and end it in good order. `nohup make test` makes everything ignore
+    SIGHUP.
+    """
     number = free_port()
     web = subprocess.Popen(
         [sys.executable, "-m", "tests.run.stub", "web"],
@@ -137,7 +139,7 @@ def test_slow_clients_hold_no_thread(port):
         framing = ("Content-Length: 90000", "Transfer-Encoding: chunked")[number % 2]
         connection.sendall(f"POST / HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n".encode() + b"1\r\nx\r\n")
         slow.append(connection)
-    for _ in range(2):  # and readers of a large answer that do not read
+    for _ in range(2):  # and readers of a large answer that do not read it
         connection = connect(port)
         connection.sendall(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
         slow.append(connection)
@@ -152,7 +154,7 @@ def test_slow_clients_hold_no_thread(port):
 
 
 def test_large_bodies_that_wait_for_a_thread_are_bounded(port):
-    """8 MiB a process: half of it for anybody, and another quarter for small bodies with a key."""
+    """8 MiB a process: half for anybody, another quarter for small bodies with a key."""
     body = b"x" * (1 << 20)
     head = (
         f"POST /slow HTTP/1.1\r\nHost: localhost\r\n{SIGNED_IN}\r\nContent-Length: {len(body)}\r\n"
@@ -174,7 +176,7 @@ def test_large_bodies_that_wait_for_a_thread_are_bounded(port):
     assert {status for status, _ in answers} == {200, 503}
     assert 20 <= len(refused) <= 36
     assert all(b"retry-after: 1" in head and b"x-request-id: abc" in head for head in refused)
-    # What was held is given back.
+    # What was reserved is given back.
     assert ask(port, f"POST / HTTP/1.1\r\n{SIGNED_IN}\r\nContent-Length: {len(body)}", body)[0] == 200
 
 
@@ -197,7 +199,7 @@ def test_readers_that_do_not_read_hold_no_thread_and_little_memory(web):
         connection.sendall(b"GET /bigger HTTP/1.1\r\nHost: localhost\r\n\r\n")
         readers.append(connection)
     statuses = [connection.recv(12)[9:] for connection in readers]
-    assert set(statuses) == {b"200", b"503"}  # 20 a process, and no more
+    assert set(statuses) == {b"200", b"503"}  # at most 20 a process
     assert statuses.count(b"200") <= 40
     for _ in range(20):
         assert ask(port, "POST / HTTP/1.1\r\nContent-Length: 3", b"abc")[0] == 200
@@ -218,13 +220,13 @@ def test_who_does_not_read_for_long_is_disconnected(port):
 
 
 def has_no_connection_from(port: int) -> bool:
-    """The kernel keeps no connection of the service's side with this port of ours that is still open."""
+    """Whether the kernel has no open connection from this port on the service's side."""
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     return not any(line.split()[2].endswith(f":{port:04X}") and line.split()[3] == "01" for line in lines)
 
 
 def test_long_addresses_and_headers_are_refused_in_json(port):
-    """granian itself refuses what is longer still, without a body."""
+    """granian itself refuses anything longer, without a body."""
     for head, code in (
         (f"GET /{'a' * (42 << 10)} HTTP/1.1", (414, "uri_too_long")),
         (f"GET / HTTP/1.1\r\nX-Name: {'a' * (50 << 10)}", (431, "headers_too_large")),
@@ -244,7 +246,7 @@ def test_long_addresses_and_headers_are_refused_in_json(port):
     ],
 )
 def test_what_the_server_itself_refuses_has_no_body(port, head, statuses):
-    """It has no option for it: when it has one, docs/errors.md may promise more."""
+    """granian has no option for it. Once it has one, docs/errors.md may promise more."""
     with connect(port) as connection:
         connection.sendall(f"{head}\r\nHost: localhost\r\n\r\n".encode())
         received = b""
@@ -274,8 +276,9 @@ def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
 )
 @pytest.mark.parametrize("application", ["application", "late"])
 def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, tell, stop, tmp_path):
-    """Also when one of them has not begun yet, and when all of them are told, as systemd does, and a terminal that is
-    closed."""
+    """Also when one of them has not begun yet, and when all of them are told to stop, as systemd does and a terminal
+    that is closed.
+    """
     environ = {"LAST_SECONDS": "5", "APPLICATION": application, "LATE": str(tmp_path / "late")}
     with running_web(**environ) as (port, pid), ExitStack() as stack:
         connections = [stack.enter_context(connect(port)) for _ in range(8)]
@@ -290,14 +293,14 @@ def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, t
 
 
 def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
-    """It takes leave first, when the one above it says so, and not by the handler that it has from there."""
+    """It leaves only when the process above tells it to, and does not use the handler inherited from there."""
     with running_web(TOLD_AT_FORK="", LAST_SECONDS="0.1") as (_, pid):
         told = min(eventually(lambda: descendants(pid)))
         os.kill(told, signal.SIGUSR1)
         eventually(lambda: not is_alive(told))
 
 
-# The thread of granian's that collects an ended process is stopped before it knows that it has, until all are stopped.
+# granian's thread that collects an ended process is held before it knows of that end, until all are being stopped.
 COLLECTED_AND_NOT_KNOWN = """
 import os, threading
 from multiprocessing.popen_fork import Popen
@@ -336,7 +339,7 @@ def test_a_web_process_that_has_stopped_is_not_said_to_refuse_it():
         assert (popen.communicate(timeout=PATIENCE)[1], popen.returncode) == ("", 0)
 
 
-# It is told to stop when it knows that a process has ended, and before it has started another.
+# It is told to stop after it has noticed that a process ended, and before it has started another.
 ENDED_AND_TOLD = """
 import os, signal
 from granian.server.common import AbstractServer
@@ -381,7 +384,7 @@ def ask_bigger(port: int) -> int:
 
 
 def megabytes(pid: int) -> float:
-    """Of the processes below; what they share counts once."""
+    """Return the megabytes of the processes below, counting shared memory once."""
     found = [Path(f"/proc/{child}/smaps_rollup").read_text() for child in descendants(pid)]
     lines = [line for text in found for line in text.splitlines() if line.startswith("Pss:")]
     return sum(int(line.split()[1]) for line in lines) / 1024

@@ -111,7 +111,7 @@ def test_everything_killed_at_once_loses_nothing(run):
 
 
 def test_pid_file_that_names_another_process_is_forgotten(run):
-    """As after a reboot, or in a container, where numbers are small and taken."""
+    """As after a reboot, or in a container, where process ids are small and taken."""
     service = run().wait_until_up()
     assert service.stop() == 0
     pid_file = service.data / "postgres" / "postmaster.pid"
@@ -120,7 +120,7 @@ def test_pid_file_that_names_another_process_is_forgotten(run):
 
 
 def test_what_was_opened_to_others_is_closed_again(run):
-    """As a copy of it may be, or who has run `chmod -R` on the data folder."""
+    """As in a copy of it, or after `chmod -R` on the data folder."""
     service = run().wait_until_up()
     assert service.stop() == 0
     layout = Layout(service.data)
@@ -132,7 +132,7 @@ def test_what_was_opened_to_others_is_closed_again(run):
 
 
 def test_stops_with_the_one_that_started_it(run, tmp_path):
-    """`make run` killed without a word: make itself cannot pass that on."""
+    """As when `make run` is killed outright: make itself cannot pass that on."""
     starter = subprocess.Popen(
         ["/bin/sh", "-c", f"{sys.executable} -B -m tests.run.stub --stop-with-parent; exit 0"],
         cwd=CHECKOUT,
@@ -190,7 +190,7 @@ def test_a_disk_that_was_full_and_is_freed_brings_the_database_back(run, tmp_pat
 
 @pytest.fixture
 def nobody():
-    """An ordinary user: how to become it, and a Python that it may run."""
+    """An ordinary user: the command to become it, and a Python that it may run."""
     user = pwd.getpwnam("nobody")
     # env, because setpriv itself still has root's rights when it looks for the program.
     become = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "env"]
@@ -205,7 +205,7 @@ def nobody():
 @pytest.mark.parametrize(("name", "inside"), [("data", True), ("data, and more", False)])
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_runs_as_an_ordinary_user(run, nobody, name, inside):
-    """A comma parts hosts for libpq and folders for PostgreSQL: its socket lies elsewhere then."""
+    """A comma separates hosts for libpq and folders for PostgreSQL, so the socket is then put elsewhere."""
     user, become, python = nobody
     folder = Path(tempfile.mkdtemp(prefix="codservice-tests-"))
     try:
@@ -239,7 +239,7 @@ def test_as_root_the_servers_run_as_a_user_of_their_own_below_a_closed_folder(ru
     service = run().wait_until_up()
     owners = {Path(f"/proc/{service.find(words)}").stat().st_uid for words in ("bin/postgres", "valkey-server")}
     assert len(owners) == 1
-    with pytest.raises(KeyError):  # else whatever runs as that user could enter
+    with pytest.raises(KeyError):  # otherwise whatever runs as that user could enter
         pwd.getpwuid(owners.pop())
     layout = Layout(service.data)
     for path in (layout.postgres_socket, layout.valkey_socket):
@@ -250,7 +250,7 @@ def test_as_root_the_servers_run_as_a_user_of_their_own_below_a_closed_folder(ru
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
 def test_as_root_a_cluster_that_was_taken_in_part_is_taken_by_the_next_start(run, monkeypatch):
-    """The start before was killed on the way."""
+    """The start before was killed halfway."""
     service = run().wait_until_up()
     assert service.stop() == 0
     cluster = Layout(service.data).cluster

@@ -1,4 +1,4 @@
-"""Worker and beat give a sign of life when their work comes round, and a container's health check reads it."""
+"""Worker and beat give a sign of life whenever their work comes round, and a container's health check reads it."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from tests.harness.processes import CHECKOUT
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """Where the sign of life is written; not written yet."""
+    """The path for the sign of life, not written yet."""
     path = tmp_path / "pulse"
     monkeypatch.setenv("PULSE_FILE", str(path))
     monkeypatch.setattr(pulse, "_noted", -pulse.REST_SECONDS)

@@ -1,4 +1,4 @@
-"""Whatever Redis does, the API serves; when it is back, requests are counted again."""
+"""Whatever Redis does, the API serves. When Redis is back, requests are counted again."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_redis_that_refuses_forgets_hangs_or_dies_fails_no_request(tmp_path):
     ):
 
         def statuses():
-            """Of a shop's calls, several times, so that each web process has some."""
+            """Yield the statuses of a shop's calls, several times, so that each web process gets some."""
             for _ in range(5):
                 order = service.send("POST", ORDERS, order_body(), key=key)
                 yield order.status

@@ -32,7 +32,7 @@ def refusal(service) -> str:
 
 @pytest.fixture
 def taken():
-    """A port at which somebody else listens, who shares it with nobody."""
+    """A port at which somebody else listens without sharing it."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -55,8 +55,9 @@ def test_a_name_of_this_machine_is_an_address(run):
 
 
 def test_web_by_itself_says_what_it_cannot_listen_at(taken, tmp_path):
-    """As production starts it, but in development: production reads the pages' files, which others may be gathering
-    in the checkout meanwhile."""
+    """It starts as production starts it, but in development: production reads the pages' files, which others may be
+    gathering in the checkout meanwhile.
+    """
     environ = os.environ | dict.fromkeys(PRODUCTION, "") | {"ALLOWED_HOSTS": "localhost", "DATA_DIR": str(tmp_path)}
     for given in ({"HOST": "no.such.host.invalid"}, {"HOST": "192.0.2.1"}, {"PORT": str(taken)}):
         command = [sys.executable, "-m", "codservice.run.web"]
@@ -82,7 +83,7 @@ def test_a_web_shares_its_port_with_those_of_its_own_database_alone(service, tmp
 
 
 def test_blanks_around_a_value_are_no_part_of_it(monkeypatch):
-    """As of other settings: a file of variables that Windows has written ends each line by them."""
+    """This holds for other settings too: in a file of variables written on Windows, each line ends with one."""
     for name, value in {"HOST": "::1", "PORT": "8001", "WEB_WORKERS": "3", "WEB_THREADS": ""}.items():
         monkeypatch.setenv(name, f"{value} \r")
     assert Web.from_environ() == Web("::1", 8001, workers=3, threads=2)
@@ -96,7 +97,7 @@ def test_unusable_number(run, name, value):
 
 @pytest.fixture
 def cluster(tmp_path):
-    """The folder of a cluster, empty."""
+    """An empty folder for a cluster."""
     folder = tmp_path / "data" / "postgres"
     secrets(tmp_path / "data")
     folder.mkdir(parents=True)

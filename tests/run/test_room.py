@@ -32,7 +32,7 @@ def bearer(key: str) -> list[tuple[bytes, bytes]]:
 
 
 class Client:
-    """One request, whose body comes and whose answer is taken as far as the test lets it."""
+    """One request. The test decides how far its body comes and its answer is taken."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Client:
         if self._body:
             body, self._body = self._body, b""
             return {"type": "http.request", "body": body, "more_body": not self._is_whole}
-        await self._rest.wait()  # for ever
+        await self._rest.wait()  # never comes
         raise AssertionError
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -75,10 +75,10 @@ class Client:
             return
         self.answer += message.get("body", b"")
         if len(self.answer) > self._takes and message.get("more_body"):
-            await self._room.wait()  # a client that reads no further
+            await self._room.wait()  # the client reads no further
 
     async def settle(self) -> None:
-        """Until its answer is there, or what it sent has been read."""
+        """Let it run until its answer is there, or what it sent has been read."""
         for _ in range(50):
             await asyncio.sleep(0)
 
@@ -129,7 +129,7 @@ async def test_of_a_page_little_is_kept_before_login() -> None:
 
 @in_loop
 async def test_strangers_leave_room_for_known_keys() -> None:
-    """A key of the right form costs nothing to make up."""
+    """Anybody can make up a key of the right form."""
     served = Gateway(application, 1, is_known=lambda key: key == KEY)
     made_up = [Client(served, headers=bearer(make_key()), body=b"x" * MIB, declared=MIB + 1) for _ in range(20)]
     pages = [Client(served, "/account/", SIGNED_IN, b"x" * MIB, declared=MIB + 1) for _ in range(20)]
@@ -194,10 +194,10 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
     assert refusal.items() <= asked[2].headers.items()
     assert max(len(client.answer) for client in asked) <= gateway.SLICE_BYTES
     asked += [await ask("") for _ in range(4)]
-    assert [client.status for client in asked[3:]] == [200, 200, 200, 503]  # strangers: half
+    assert [client.status for client in asked[3:]] == [200, 200, 200, 503]  # strangers get half
     asked += [await ask("charlie") for _ in range(2)]
     assert [client.status for client in asked[7:]] == [200, 503]
-    asked.append(await ask("charlie", "POST"))  # what was changed is not said to have been refused
+    asked.append(await ask("charlie", "POST"))  # a change that was made must not seem refused
     assert asked[-1].status == 200
     for client in asked:
         client._room.set()
@@ -205,7 +205,7 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
     assert served._streams == {}
     asked = [await ask("alice", method) for method in ["GET", "GET", "HEAD", "POST", "PUT"]]
     assert [client.status for client in asked] == [200, 200, 429, 200, 503]
-    assert b"carried out or refused" in asked[-1].answer  # a 503 alone would say that it was not made
+    assert b"carried out or refused" in asked[-1].answer  # a 503 alone would mean that the change was not made
     asked.append(await ask("alice"))
     assert asked[-1].status == 429, "which it is theirs to end"
     for client in asked:
@@ -224,7 +224,7 @@ async def test_who_does_not_read_is_disconnected(monkeypatch: Any) -> None:
 
 @in_loop
 async def test_who_reads_a_little_now_and_then_is_disconnected_too(monkeypatch: Any) -> None:
-    """Each slice comes in time; all of them together would take hours."""
+    """Each slice comes in time, but all of them together would take hours."""
     monkeypatch.setattr(gateway, "SLICE_SECONDS", 1.0)
     monkeypatch.setattr(gateway, "LEAST_RATE", 1 << 30)
     dropped: list[Any] = []

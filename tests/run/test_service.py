@@ -34,7 +34,7 @@ def status(service, path: str) -> int:
 
 
 def named(service, name: str) -> int:
-    """The first process that `ps` shows as `name`."""
+    """Return the first process that `ps` shows as `name`."""
     for pid in descendants(service.popen.pid):
         with contextlib.suppress(OSError):  # it may have ended since
             if Path(f"/proc/{pid}/comm").read_text().strip() == name:
@@ -88,7 +88,7 @@ def test_each_thread_of_web_has_room_in_the_database(tmp_path):
         shutil.rmtree(layout.runtime)
 
     (most,) = re.findall(r"max_connections=(\d+)", " ".join(database.command))
-    assert int(most) >= 16 * 4 + 20  # the worker has some too, and commands
+    assert int(most) >= 16 * 4 + 20  # the worker and commands need some too
 
 
 def test_where_ipv6_is_turned_off_all_addresses_are_asked_at_one_of_ipv4():

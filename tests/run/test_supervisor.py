@@ -114,7 +114,7 @@ def test_what_does_not_stop_in_its_time_is_killed(tmp_path):
 )
 def test_one_stop_may_be_told_twice_and_a_second_ctrl_c_is_impatience(tmp_path, signum, hears_it_out):
     told, may_end = tmp_path / "told", tmp_path / "may-end"
-    running = supervise(  # `nohup make test` has all ignore SIGHUP
+    running = supervise(  # `nohup make test` makes everything ignore SIGHUP
         tmp_path,
         """[Process("slow", noted("slow", slowly), is_ready=lambda: seen("slow"), stop=((signal.SIGTERM, 60.0),))]""",
         before=f"""signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -163,7 +163,7 @@ def test_of_a_log_no_line_is_told_that_an_earlier_start_has_written(tmp_path):
 
 
 def test_what_a_stop_has_cut_short_is_no_failure(tmp_path):
-    """Ctrl-C at the first start ends `initdb` too, which belongs to the terminal."""
+    """Ctrl-C at the first start also ends `initdb`, which belongs to the same terminal."""
     cut_short = """
         def make_cluster():
             os.kill(os.getpid(), signal.SIGINT)
@@ -208,7 +208,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("status", [1, os.EX_CONFIG])
 def test_what_fails_when_all_were_up_is_tried_until_it_works_again(tmp_path, status):
-    """As a worker does whose Redis refuses, or a PostgreSQL whose disk is full; the others stay."""
+    """As a worker does when Redis refuses it, or a PostgreSQL with a full disk. The others stay up."""
     script = FALTERING.format(notes=str(tmp_path / "notes"), status=status)
     running = supervise(
         tmp_path,
@@ -230,7 +230,7 @@ def test_what_fails_when_all_were_up_is_tried_until_it_works_again(tmp_path, sta
 
 
 def test_what_cannot_even_be_started_when_all_were_up_is_tried_again(tmp_path):
-    """As a database on a full disk; a start of the whole service says so and ends."""
+    """As with a database on a full disk. A start of the whole service would say so and end."""
     refusing = f"""
         def before_start():
             if os.path.exists({str(tmp_path / "notes.broken")!r}):
@@ -272,7 +272,7 @@ def test_functions_run_in_forks_and_are_treated_alike(tmp_path):
 
 
 def test_an_output_that_takes_no_more_ends_nothing(tmp_path):
-    """As on a disk that is full, or behind `| head`."""
+    """As on a full disk, or behind `| head`."""
     failing = """
         def worker():
             open(notes + ".starts", "a").write("x")
@@ -303,7 +303,7 @@ def test_an_output_that_takes_no_more_ends_nothing(tmp_path):
 
 @pytest.mark.parametrize("what", ["[python, '-c', 'import time; time.sleep(60)']", "target=lambda: time.sleep(60)"])
 def test_what_is_told_to_stop_before_it_has_begun_stops(tmp_path, what):
-    """It does not take the supervisor's handlers for its own."""
+    """It does not use the supervisor's handlers as its own."""
     running = supervise(
         tmp_path,
         f"""[Process("web", {what}, is_ready=lambda: False)]""",
@@ -331,7 +331,7 @@ def test_sentence_of_a_process_is_not_followed_by_another(tmp_path):
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_log_that_grows_is_begun_anew_beside_its_process(tmp_path, is_full):
-    """On a full disk nothing is kept of it."""
+    """On a full disk nothing of it is kept."""
     log, kept = tmp_path / "database.log", tmp_path / "database.log.1"
     if is_full:
         kept.mkdir()

@@ -1,4 +1,4 @@
-"""What ends a process when two threads do it at once is done before there are threads."""
+"""Whatever would end a process when two threads do it at once is done before there are threads."""
 
 import re
 import signal
@@ -17,7 +17,7 @@ from tests.harness.receivers import Receiver
 from tests.harness.source import ROOMS, files_of
 from webhooks.models import Webhook
 
-# The environment is C's: `getenv` in one thread and `setenv` in another end the process. Python tells of each writing.
+# C owns the environment: `getenv` in one thread and `setenv` in another end the process. Python audits each write.
 WATCHED_WORKER = """
 import os, runpy, sys, threading
 def watch(event, given):
