@@ -1,4 +1,4 @@
-"""Request bodies: one JSON object in UTF-8, read strictly; everything else is refused and nothing is written."""
+"""Request bodies: one JSON object in UTF-8, read strictly. Anything else is refused, and nothing is written."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ BODY = json.dumps(order_body())
 
 
 def with_field(value: str) -> bytes:
-    """A good order with one more field, which the service does not know."""
+    """Return a good order with one more field, which the service does not know."""
     return f'{BODY[:-1]}, "unknown": {value}}}'.encode("utf-8", "surrogatepass")
 
 
@@ -175,13 +175,13 @@ def test_many_things_in_a_body_are_refused_for_little_more_than_reading_it_costs
     def refuse() -> None:
         assert api.post(ORDERS, text).status_code in (413, 422)
 
-    # In turns, and the least of each: whatever else the machine does makes some dearer.
+    # In turns, and the least of each, because other work on the machine makes some dearer.
     costs = [(cost(refuse), cost(read)) for _ in range(5)]
     assert min(refused for refused, _ in costs) < 4 * min(read for _, read in costs)
 
 
 def cost(do: Callable[[], None]) -> float:
-    """Seconds of processor time."""
+    """Return seconds of processor time."""
     before = thread_time()
     do()
     return thread_time() - before

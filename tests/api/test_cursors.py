@@ -1,4 +1,4 @@
-"""Lists by cursor: every row once, whatever comes and goes meanwhile, and each page for the price of the first."""
+"""Lists by cursor: every row once, whatever comes and goes meanwhile, and each page at the price of the first."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def get(api, path, **query):
 
 
 def walk(api, path, meanwhile=lambda number: None, **query):
-    """The ids of each page."""
+    """Return the ids of each page."""
     cursor, found, number = "", [], 0
     while cursor is not None:
         body = get(api, path, cursor=cursor, **query)
@@ -53,7 +53,7 @@ def refused(api, path, **query):
 
 @pytest.fixture
 def many(alice, charlie):
-    """47 orders of Alice's, in all statuses, of which many were made or changed at one time; and one of Charlie's."""
+    """47 orders of Alice's in all statuses, many made or changed at the same time; and one of Charlie's."""
     for number in range(47):
         order = make_order(alice, external_id=str(number))
         at, changed = NOON + timedelta(hours=number // 20), NOON + timedelta(hours=(number * 7) % 3)
@@ -66,7 +66,7 @@ def many(alice, charlie):
 
 @pytest.fixture
 def log(alice, webhook_to):
-    """The address of a webhook's log of 25 deliveries, of which many were made at one time."""
+    """The address of a webhook's log of 25 deliveries, many made at the same time."""
     webhook = webhook_to("https://shop.example/hooks")
     for number in range(25):
         written = write_delivery(webhook, "failed" if number % 2 else "delivered", attempts=1)
@@ -106,7 +106,7 @@ def test_the_end_and_an_empty_list_have_no_next(api, many):
 
 @pytest.mark.parametrize("sort", ["created_at", "-created_at"])
 def test_what_comes_and_goes_meanwhile_moves_nobody_over_a_page(alice, api, many, sort):
-    """Pages by number repeat or skip rows then."""
+    """Pages by number would repeat or skip rows then."""
     stays = {str(order.id) for order in many[::2]}
 
     def meanwhile(number):
@@ -216,7 +216,7 @@ def test_it_is_said_with_all_else_that_is_wrong(api):
 
 
 def plan_of(api, path, **query):
-    """How the page is read, when its table is too long to be read as a whole."""
+    """Return how the page is read when its table is too long to be read whole."""
     with CaptureQueriesContext(connection) as queries:
         get(api, path, **query)
     (page,) = (each["sql"] for each in queries if "ROW(" in each["sql"])
@@ -253,7 +253,7 @@ def test_a_page_costs_as_many_statements_at_any_depth(alice, api, many, log):
     ProductFactory(account=alice, sku="1")
     ProductFactory(account=alice, sku="2")
     for path, most in ((ORDERS, 1), (INVENTORY, 1), (log, 3)):
-        api.get(path)  # the key is believed
+        api.get(path)  # so that the key is cached
         cursor, depth = "", 0
         while cursor is not None and depth < 20:
             with CaptureQueriesContext(connection) as queries:

@@ -1,4 +1,4 @@
-"""Each operation gives each answer that all of them share, as it is described; and those that are rare."""
+"""Each operation gives the answers that all of them share as described, and so it is with the rare ones."""
 
 import re
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def named(operations: list[tuple[str, str]]) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def check() -> Callable[..., None]:
-    """Sends the operation by a client and holds the answer, which must have `status`, against the description."""
+    """Send the operation by a client and check the answer, which must have `status`, against the description."""
     checker = Checker(generated())
 
     def send(
@@ -54,14 +54,14 @@ def check() -> Callable[..., None]:
         answer = client.generic(method, url, content, content_type=kind or "application/json", **extra)
         assert answer.status_code == status, answer.content
         checker.check(path, answer)
-        # Whatever stands between, nobody gets another's answer.
+        # Whatever proxy lies between, nobody gets another's answer.
         assert (answer.headers["Cache-Control"], answer.headers["Vary"]) == ("no-store", "Authorization")
 
     return send
 
 
 def mode_of(path: str) -> dict[str, bool]:
-    """What a key must be made with to see that there is such a path."""
+    """Return what a key must be made with to see that such a path exists."""
     return {"is_test": path.startswith("/api/v1/test/")}
 
 
@@ -116,7 +116,7 @@ def test_bodies_that_cannot_be_read(method: str, path: str, check: Callable, ali
     check(api, method, path, 400, b"[")
     check(api, method, path, 413, b" " * 1_048_577)
     check(api, method, path, 415, b"x", "text/plain")
-    # A change is read against what is there, and what a webhook shall do after it: of nothing nothing is wrong with it.
+    # A change is checked against what exists, and so is what a webhook is told to do. Without it, no body is wrong.
     is_of_something = method == "PATCH" or path.startswith("/api/v1/webhooks/")
     check(api, method, path, 404 if is_of_something else 422, b'{"reason": 5}')
 

@@ -1,4 +1,4 @@
-"""Errors: each as `{"error": code, "message": sentence}`, in JSON for whatever happens under /api/."""
+"""Errors: each is `{"error": code, "message": sentence}`, in JSON for whatever happens under /api/."""
 
 import json
 import logging
@@ -162,7 +162,7 @@ def test_the_headers_of_anothers_id_and_of_an_unknown_one_are_the_same(alice, ch
 
 
 def unvarying(answer):
-    """The headers without those that count or name each request."""
+    """Return the headers but those that count or name each request."""
     return {
         name: value for name, value in answer.headers.items() if name not in ("X-Request-Id", "X-RateLimit-Remaining")
     }
@@ -221,7 +221,7 @@ def test_debug_is_off(settings):
 
 @contextmanager
 def row_locked(order):
-    """Another connection holds the order's row."""
+    """Another connection holds a lock on the order's row."""
     with psycopg.connect(database_url()) as other:
         other.execute("SELECT 1 FROM orders_order WHERE id = %s FOR UPDATE", [order.id])
         yield
@@ -245,7 +245,9 @@ def test_a_lock_that_is_not_to_be_had_is_503_within_the_limit(alice, api, monkey
 
 
 def terminate(condition):
-    """Cut off the service's connections of which `condition` holds, to their ends; how many there were."""
+    """Terminate the service's connections that meet `condition`, wait for their ends, and return how many there
+    were.
+    """
     with psycopg.connect(database_url(), autocommit=True) as other:
         return other.execute(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database()"
@@ -330,7 +332,7 @@ def test_any_other_request_id_is_replaced(api, sent):
 
 @pytest.mark.parametrize("sent", ["whsec_a." * 16, "023456789." * 12, "req_0550123456"])
 def test_a_request_id_that_no_line_may_have_is_replaced_and_hinders_nothing(api, sent):
-    """Taken out of it, what may not be logged was longer than it had been, and than the column of the events."""
+    """Redacting it made it longer than it was, and longer than the events' column."""
     answer = api.post(ORDERS, order_body(), headers={"X-Request-Id": sent})
     assert answer.status_code == 201
     assert len(answer.headers["X-Request-Id"]) == 36

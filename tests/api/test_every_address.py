@@ -1,6 +1,4 @@
-"""Each address of the URL configuration, whatever has become of the database meanwhile: it takes no writes, or its
-tables have a column more.
-"""
+"""Each address of the URL configuration while the database takes no writes, or while its tables have another column."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -76,7 +74,7 @@ class World:
         }
 
     def path_of(self, route: str) -> str:
-        """The address of something that is there."""
+        """Return the address of something that exists."""
 
         def fill(match: re.Match[str]) -> str:
             before = [self.objects[word] for word in re.findall(r"\w+", route[: match.start()]) if word in self.objects]
@@ -85,7 +83,9 @@ class World:
         return re.sub(r"<(?:\w+:)?(\w+)>", fill, route)
 
     def addresses(self, *people: str) -> list[tuple[str, str]]:
-        """Who may ask for which page: strangers for all but others' houses, and each for their own."""
+        """Return who may ask for which page: strangers for all but those behind a login, and each person for their
+        own.
+        """
         paths = sorted({self.path_of(each.route) for each in ALL if not each.is_api})
         houses = {"nobody": "", "holder": "/account/", "agent": "/console/", "supervisor": "/console/"}
         houses["operator"] = "/console/"
@@ -97,11 +97,11 @@ class World:
         ]
 
     def pages(self, *people: str) -> dict[tuple[str, str], int]:
-        """What becomes of a GET of each page, by who asks and its address."""
+        """Return the status of a GET of each page, by person and address."""
         return {(name, path): self.browsers[name].get(path).status_code for name, path in self.addresses(*people)}
 
     def reads(self) -> dict[str, int]:
-        """What becomes of each GET of the API."""
+        """Return the status of each GET of the API."""
         authentication._believed.clear()
         paths = [self.path_of(each.route) for each in ALL if each.is_api and "GET" in each.methods]
         paths += [f"{API}orders?q=amine", f"{API}inventory?q=rob", f"{API}inventory?page=1"]
@@ -109,7 +109,7 @@ class World:
         return {path: self.api.get(path).status_code for path in paths}
 
     def writes(self, number: int = 0) -> dict[tuple[str, str], Any]:
-        """The answers to each call of the API that changes something."""
+        """Return the answers to each call of the API that changes something."""
         bodies = {
             ("post", f"{API}orders"): factories.order_body(external_id=f"n{number}"),
             ("post", f"{API}orders/batch"): {"orders": [factories.order_body(external_id=f"b{number}")]},
@@ -134,7 +134,7 @@ class World:
         }
 
     def all(self, number: int) -> list[dict[Any, int]]:
-        """Of each call of the API and the pages of who works there, what becomes of it."""
+        """Return the statuses of all calls of the API, and of the pages of a holder and an agent."""
         written = {call: answer.status_code for call, answer in self.writes(number).items()}
         return [self.reads(), self.pages("holder", "agent"), written]
 
@@ -158,7 +158,7 @@ def database_that_takes_no_writes() -> Iterator[None]:
 
 
 def test_the_api_is_read_where_the_database_takes_no_writes(world: World) -> None:
-    """Also a key whose last use would be noted."""
+    """This holds even for a key whose last use would be noted."""
     with database_that_takes_no_writes():
         answers = world.reads()
     assert len(answers) > 6
@@ -176,7 +176,7 @@ def test_calls_that_write_are_503_where_the_database_takes_no_writes(world: Worl
 
 
 def test_pages_are_read_where_the_database_takes_no_writes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_NOTED_EVERY", 0)  # of nobody it was noted lately that they are there
+    monkeypatch.setattr(sessions, "_NOTED_EVERY", 0)  # so that everybody's last sign of life is due to be noted
     before = world.pages()
     with database_that_takes_no_writes():
         now = world.pages()
@@ -206,7 +206,7 @@ def test_ready_says_that_the_database_takes_no_writes(world: World) -> None:
 def test_a_new_column_breaks_nothing_that_was_prepared_before(world: World) -> None:
     """Migrations run beside the old code, whose statements the database has prepared."""
     tables = [model._meta.db_table for model in apps.get_models() if model._meta.managed and not model._meta.proxy]
-    for number in (1, 2):  # the second time a statement is prepared
+    for number in (1, 2):  # a statement is prepared the second time
         before = world.all(number)
     with psycopg.connect(database_url(), autocommit=True) as migration:
         try:

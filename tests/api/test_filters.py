@@ -1,4 +1,4 @@
-"""What django-filter makes for each request and we make once."""
+"""What django-filter makes for each request, and we make once."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_a_refusal_is_of_its_request_alone() -> None:
     ],
 )
 def test_text_in_another_encoding_than_utf_8_is_refused_and_not_replaced(path: str, name: str, api: ApiClient) -> None:
-    answer = api.get(f"/api/v1/{path}?{name}=S%E9tif")  # as a shop in Latin-1 writes Sétif
+    answer = api.get(f"/api/v1/{path}?{name}=S%E9tif")  # Sétif as a shop in Latin-1 writes it
     assert (answer.status_code, answer.json()["errors"]) == (422, {name: ["Must be UTF-8, percent-encoded."]})
 
 

@@ -1,4 +1,4 @@
-"""`/healthz` says that the process is up, `/readyz` whether it can do its work; neither takes long to say so."""
+"""`/healthz` says that the process is up, `/readyz` whether it can do its work. Neither takes long."""
 
 import socket
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def timed_get(client, path):
-    """With the seconds in which this thread slept."""
+    """Return the answer, and the seconds for which this thread slept."""
     before = asleep()
     answer = client.get(path)
     return answer, asleep() - before
@@ -38,7 +38,7 @@ def test_while_the_first_migration_is_under_way_it_is_not_ready_and_no_log_is_fi
 
     assert answer.status_code == 503
     assert "run `manage.py migrate`" in answer.json()["database"]
-    assert not caplog.records  # the start asks twenty times a second
+    assert not caplog.records  # `make run` asks twenty times a second at its start
 
 
 @pytest.mark.parametrize("hangs", [True, False])

@@ -1,4 +1,6 @@
-"""What only a socket shows: methods, framing, strange paths and headers, through the web processes that really run."""
+"""What only a socket shows: methods, framing, strange paths and headers, through the web processes as they really
+run.
+"""
 
 import json
 
@@ -140,7 +142,7 @@ def test_a_body_that_waits_to_be_asked_for_is_asked_for(service, key):
     ],
 )
 def test_a_body_of_doubtful_length_smuggles_no_second_request(service, key, framing):
-    """Whatever a proxy before us took for the length: what follows the body is never a request with this key."""
+    """Whatever length a proxy before us assumed, what follows the body is never taken as a request with this key."""
     hidden = f"GET {ORDERS}?hidden HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
     head = f"POST {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n{framing}\r\n\r\n"
     answers = service.send_raw(f"{head}0\r\n\r\n{hidden}".encode("latin-1"))
@@ -155,7 +157,7 @@ def test_two_authorization_headers_are_none(service, key):
 
 
 def test_two_idempotency_keys_are_none(service, key):
-    """Not a third one that nobody chose, under which a new attempt with another of the two would be imported again."""
+    """Joined, they would make a third key that nobody chose, and a retry with another pair would import again."""
     head = f"POST {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
     keys = "Idempotency-Key: cart-1\r\nIdempotency-Key: try-1\r\n"
     sent = f"{head}{keys}Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\nConnection: close\r\n\r\n"

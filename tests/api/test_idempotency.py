@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the same request again gives the same answer again, and imports nothing twice."""
+"""`Idempotency-Key`: the same request again gets the same answer again, and nothing is imported twice."""
 
 import json
 import time
@@ -53,7 +53,7 @@ def test_an_answer_that_is_forgotten_while_it_is_overwritten_is_no_error(api, al
 
 
 def test_to_overwrite_many_orders_kept_answers_are_gone_through_as_often_as_for_one(api, alice):
-    """Once: whoever erased a customer with 200 orders would wait for half a minute, and then for nothing."""
+    """Once. Otherwise erasing a customer with 200 orders would take half a minute, and then fail."""
     order = send(api, "1").json()
     sql = (
         "INSERT INTO api_idempotencyrecord (account_id, key, fingerprint, status, body, created_at)"
@@ -111,7 +111,7 @@ def test_the_same_body_to_another_address_is_another_request(api):
      (10**30, str(10**30)), ({"a": 1.5}, {"a": "1.5"})],
 )  # fmt: skip
 def test_a_number_a_text_and_anything_else_are_different_bodies(api, first, second):
-    """What was refused for its type and then sent right is not answered with the refusal."""
+    """A body refused for a type and then sent right must not get the old refusal."""
 
     def sent(value):
         text = value.decode() if isinstance(value, bytes) else json.dumps(value)
@@ -259,7 +259,7 @@ def test_an_answer_that_was_committed_between_look_and_lock_is_replayed(alice, a
     first = []
 
     def claim_too_late(*args):
-        """Nothing was kept when we looked; then the other one was done, and the lock free again."""
+        """Nothing was kept when we looked. Then the other one finished, and the lock is free again."""
         monkeypatch.undo()
         first.extend(at_once(1, lambda _: send(ApiClient(key), "1")))
 
@@ -288,7 +288,7 @@ def test_a_column_that_a_migration_adds_beside_it_breaks_nothing_that_was_prepar
     def send(key):
         return api.post("/api/v1/orders", order_body(), headers={"Idempotency-Key": key}).status_code
 
-    assert [send("1"), send("2")] == [201, 201]  # the second time the look-up is prepared
+    assert [send("1"), send("2")] == [201, 201]  # the look-up is prepared the second time
     with psycopg.connect(database_url(), autocommit=True) as other:
         try:
             other.execute("ALTER TABLE api_idempotencyrecord ADD COLUMN later integer")

@@ -1,4 +1,4 @@
-"""The OpenAPI description is valid, is what the service really does, and schemathesis finds nothing against it."""
+"""The OpenAPI description is valid and says what the service really does; schemathesis finds nothing against it."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_the_description_is_made_once_and_costs_little_to_ask_again(client, monk
 
 
 def test_no_two_threads_make_the_description_at_once(monkeypatch):
-    """drf-spectacular's classes, which find at first use what they extend, break where two threads come to that."""
+    """drf-spectacular's classes find at first use what they extend, and break if two threads do so at once."""
     making, is_second_in = [], threading.Event()
 
     def make(*_args, **_kwargs):
@@ -172,7 +172,7 @@ def test_what_people_usually_send_is_not_described_away(description, schema, nam
 
 @given(st.decimals(0, values.MAX_AMOUNT, places=2))
 def test_whoever_validates_with_floats_may_send_every_amount(amount):
-    """As ajv and Python's jsonschema do, which find that 19.99 is no multiple of 0.01."""
+    """ajv and Python's jsonschema do, and find that 19.99 is not a multiple of 0.01."""
     for schema in values.SENT_AMOUNT_SCHEMA["anyOf"]:
         sent = str(amount) if schema["type"] == "string" else float(amount)
         assert Draft202012Validator(schema).is_valid(sent)
@@ -181,7 +181,7 @@ def test_whoever_validates_with_floats_may_send_every_amount(amount):
 @given(st.from_regex(values.LINK_PATTERN, fullmatch=True))
 def test_links_that_are_described_are_taken(link):
     assert values.link(link, max_length=receivers.MAX_LENGTH)
-    with override_settings(WEBHOOK_ALLOW_PRIVATE=True):  # and nothing is looked up
+    with override_settings(WEBHOOK_ALLOW_PRIVATE=True):  # names are not looked up
         assert receivers.normalise(link)
 
 
@@ -201,21 +201,23 @@ def test_null_is_described_where_it_is_taken_and_nowhere_else(description):
     ],
 )
 def test_null_stands_beside_a_choice_that_may_be_null(description, schema, name):
-    """As in answers; within the choice, generated Python has three classes of the same words."""
+    """As in answers. Inside the choice, it would make generated Python have three classes with the same words."""
     choice, null = description["components"]["schemas"][schema]["properties"][name]["anyOf"]
 
     assert (choice["type"], None in choice["enum"], null) == ("string", False, {"type": "null"})
 
 
 def test_no_body_is_a_choice(description):
-    """Of its parts generators make classes, none of which is a whole body; or none, and a list of anything."""
+    """Generators make classes of its parts, none of which is the whole body; or they make none, and a list of
+    anything.
+    """
     schemas = description["components"]["schemas"]
 
     assert [name for name, schema in schemas.items() if schema.keys() & {"anyOf", "oneOf", "allOf"}] == []
 
 
 def test_what_may_be_left_out_has_no_default(description):
-    """Generated clients would send it: `page` beside each `cursor`, or to the inventory, which gives all without."""
+    """Generated clients would send it: `page` beside each `cursor`, or to the inventory, which lists all without it."""
     assert '"default"' not in json.dumps(description)
 
 
@@ -291,7 +293,9 @@ def test_what_is_described_as_limited_crashed_and_away_is_so(description, alice,
 
 @pytest.mark.django_db(transaction=True)
 def test_schemathesis_finds_nothing(service, tmp_path):
-    """All its checks, against the running service; `tests/schemathesis_hooks.py` says how to run more of it by hand."""
+    """Run all its checks against the running service. `tests/schemathesis_hooks.py` says how to run more of it by
+    hand.
+    """
     account = AccountFactory(rate_limit=1_000_000)
     products = [ProductFactory(account=account) for _ in range(3)]
     ids = {
@@ -306,7 +310,7 @@ def test_schemathesis_finds_nothing(service, tmp_path):
         f"{service.url}/api/schema",
         "--checks=all",
         "--max-examples=10",
-        "--suppress-health-check=too_slow",  # which is said of a busy machine
+        "--suppress-health-check=too_slow",  # it would complain of a busy machine
         "--seed=1",
         "--no-color",
         "--generation-database=none",

@@ -1,4 +1,4 @@
-"""60 requests a minute and key, exactly, over any number of processes; and open when Redis is away."""
+"""60 requests a minute and key, exactly, over any number of processes; and no limit while Redis is away."""
 
 import select
 import socket
@@ -31,13 +31,13 @@ def standing(answer):
 
 
 def remains(seconds, began):
-    """Of so many seconds since `began`, but for the milliseconds in which Redis counts. To be asked last."""
+    """Return what is left of `seconds` since `began`, less the milliseconds that Redis may round. Call it last."""
     return seconds - (time.monotonic() - began) - 0.01
 
 
 @pytest.fixture
 def window():
-    """Moves a key's window: `window.ends_in(seconds)`. Redis keeps the time, so its time is what is moved."""
+    """Move a key's window: `window.ends_in(seconds)`. Redis keeps the time, so it is moved there."""
 
     class Window:
         server = redis.Redis.from_url(settings.REDIS_URL)
@@ -168,7 +168,7 @@ def test_after_retry_after_the_next_request_passes(api_for, window):
     def refused():
         window.ends_in(0.6)
         answer = api.get(ORDERS)
-        return answer.status_code == 429 and answer  # unless it has ended before
+        return answer.status_code == 429 and answer  # unless the window has ended before
 
     assert eventually(refused).headers["Retry-After"] == "1"
     time.sleep(1)
@@ -177,7 +177,7 @@ def test_after_retry_after_the_next_request_passes(api_for, window):
 
 
 def test_where_redis_clock_is_set_back_a_window_ends_after_a_minute_all_the_same(api_for, window):
-    """Redis keeps by its clock when a window ends."""
+    """Redis decides by its own clock when a window ends."""
     api = api_for(AccountFactory(rate_limit=1))
     api.get(ORDERS)
     window.ends_in(3600)
@@ -205,7 +205,7 @@ def test_when_redis_forgets_everything_counting_starts_anew(api, window):
 
 @pytest.fixture
 def hung_redis():
-    """Takes connections and never answers."""
+    """A server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
@@ -222,7 +222,7 @@ def away(request, limits_by):
 
 
 def timed(call):
-    """With the seconds in which this thread slept."""
+    """Return the answer, and the seconds for which this thread slept."""
     before = asleep()
     answer = call()
     return answer, asleep() - before
@@ -289,7 +289,7 @@ def guess(address="192.0.2.1", **headers):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The clock of the windows of addresses; `clock.now` can be set."""
+    """The clock of the windows of addresses: `clock.now` can be set."""
     clock = SimpleNamespace(now=1_800_000_000.0)
     monkeypatch.setattr("django_ratelimit.core.time", SimpleNamespace(time=lambda: clock.now))
     return clock

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @contextmanager
 def search_under_way(account: Account) -> Iterator[None]:
-    """In another session, as another process has it."""
+    """A search in another session, as if in another process."""
     begun, over = threading.Event(), threading.Event()
 
     def search() -> None:
@@ -60,7 +60,7 @@ def test_an_account_has_one_search_at_a_time_and_others_have_theirs(
 
 @pytest.fixture
 def slow_search(monkeypatch: pytest.MonkeyPatch, alice: Account) -> Iterator[None]:
-    """A search that waits for a lock is as slow as one that reads much."""
+    """A search waits for a lock, which takes as long as reading much."""
     monkeypatch.setattr(searches, "SEARCH_SECONDS", 0.2)
     make_order(alice)
     ProductFactory(account=alice)
