@@ -1,4 +1,4 @@
-"""Each operation gives the answers that all of them share as described, and so it is with the rare ones."""
+"""Each operation gives the answers that all operations share, and the rare ones, as they are described."""
 
 import re
 from collections.abc import Callable

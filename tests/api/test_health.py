@@ -38,7 +38,7 @@ def test_while_the_first_migration_is_under_way_it_is_not_ready_and_no_log_is_fi
 
     assert answer.status_code == 503
     assert "run `manage.py migrate`" in answer.json()["database"]
-    assert not caplog.records  # `make run` asks twenty times a second at its start
+    assert not caplog.records  # a starting service asks twenty times a second
 
 
 @pytest.mark.parametrize("hangs", [True, False])
