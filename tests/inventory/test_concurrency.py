@@ -1,7 +1,6 @@
-"""Many at once on the same products: one unbroken chain for each, nobody lost, nobody deadlocked.
+"""Many at once on the same products: one unbroken chain for each, nothing lost, no deadlock.
 
-Clients are threads with connections of their own. What is checked is what they were answered and what is in the
-tables afterwards.
+Clients are threads with their own connections. What they were answered and what is in the tables afterwards is checked.
 """
 
 import random
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def shop(alice: Account) -> Account:
-    """Alice's account without a limit of requests that a test could reach."""
+    """Alice's account, with a rate limit that no test could reach."""
     Account.objects.filter(id=alice.id).update(rate_limit=1_000_000)
     return alice
 
@@ -51,7 +50,7 @@ def deadlocks() -> Any:
 
 @contextmanager
 def another_transaction() -> Iterator[BaseDatabaseWrapper]:
-    """A connection beside the threads' own, in a transaction; any thread may use it."""
+    """A connection besides the threads' own, in a transaction; any thread may use it."""
     other = connection.copy()
     other.inc_thread_sharing()
     other.set_autocommit(False)
@@ -72,7 +71,9 @@ def put(client: ApiClient, entries: list[dict[str, Any]]) -> Any:
 
 
 def assert_chain(product: Product, start: int, length: int) -> None:
-    """`length` movements, each from where the last one ended, from `start` to what is in stock; and so the events."""
+    """Check that there are `length` movements from `start` to what is in stock, each beginning where the last one
+    ended, and that the events tell the same.
+    """
     chain = movements(product)
     assert len(chain) == length
     assert [old for old, _ in chain] == [start, *(new for _, new in chain)][:-1]
@@ -133,7 +134,7 @@ def test_of_many_who_expect_the_same_number_one_wins(shop: Account) -> None:
 
 
 def test_importing_orders_of_the_same_products_neither_waits_nor_deadlocks(shop: Account, deadlocks: Any) -> None:
-    """An order's line holds its product's key until the commit; lines come in any order."""
+    """An order's line holds its product's key until the commit, and lines come in any order."""
     products = [ProductFactory(account=shop) for _ in range(20)]
     client = ApiClient(new_key(shop))
 
@@ -170,7 +171,7 @@ def test_who_waits_too_long_for_a_product_is_told_to_come_back(shop: Account) ->
 
 
 def test_a_product_that_changes_while_its_lock_is_waited_for_is_seen_as_it_is_then(shop: Account) -> None:
-    """Who waits decides on the committed numbers: the other's product was renamed, deleted, sold meanwhile."""
+    """Whoever waits decides on the committed values: meanwhile the product was renamed, deleted or sold."""
     renamed, deleted, sold = (ProductFactory(account=shop, sku=sku) for sku in ("RENAMED", "DELETED", "SOLD"))
     client = ApiClient(new_key(shop))
     entries = [{"sku": sku, "quantity": 1} for sku in ("RENAMED", "DELETED")]
@@ -191,7 +192,7 @@ def test_a_product_that_changes_while_its_lock_is_waited_for_is_seen_as_it_is_th
 
 
 def test_imports_and_updates_at_once(shop: Account, deadlocks: Any) -> None:
-    """Imports in any order of rows, of products that are there and of ones that both make."""
+    """Imports with rows in any order, of products that exist and of some that both of them make."""
     products = [ProductFactory(account=shop, sku=f"P{number:03}") for number in range(0, 200, 2)]
     names = [f"P{number:03}" for number in range(200)]
     client = ApiClient(new_key(shop))
@@ -230,7 +231,7 @@ def test_two_imports_that_make_the_same_products_make_each_once(shop: Account, d
 
 
 def test_products_that_somebody_else_makes_during_an_import_are_changed_like_others(shop: Account) -> None:
-    """The back-office knows nothing of the imports' order: its product appears between look and insert."""
+    """The back office does not follow the imports' order: its product appears between look-up and insert."""
     drafts = [catalog.Draft(f"P{n}", "Import", Decimal(1), stock_quantity=5) for n in range(3)]
     actor = Actor.of_command("test")
 
@@ -263,7 +264,7 @@ def save(client: ApiClient, skus: list[str], **changes: Any) -> Any:
 
 
 def test_of_several_who_make_the_same_products_one_makes_each(shop: Account, deadlocks: Any) -> None:
-    """In opposite orders, each with a price of its own; the stock is that of who made it."""
+    """They come in opposite orders, each with its own price; the stock is that of whoever made the product."""
     clients = [ApiClient(new_key(shop)) for _ in range(4)]
     skus = [f"P{number:02}" for number in range(100)]
 

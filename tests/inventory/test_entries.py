@@ -1,4 +1,4 @@
-"""Any mix of entries: a second, plainer account of the rules must agree on every one of them."""
+"""Any mix of entries: a second, plainer version of the rules must agree on every one of them."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -59,7 +59,7 @@ def is_quantity(value: Any) -> bool:
 
 
 def product_of(entry: Any) -> str | None:
-    """The sku of the one product of Alice's that the entry names."""
+    """Return the sku of Alice's only product that the entry names."""
     if not isinstance(entry, dict):
         return None
     names = set()
@@ -71,7 +71,7 @@ def product_of(entry: Any) -> str | None:
 
 
 def expect(sent: list[Any]) -> dict[int, tuple[str, int]]:
-    """What is applied: index → (sku, quantity)."""
+    """Return what is applied: index → (sku, quantity)."""
     applied, taken = {}, set()
     for index, entry in enumerate(sent):
         sku = product_of(entry)
@@ -147,7 +147,7 @@ def test_any_json_value_in_any_place_is_answered(shop: Account, api: ApiClient, 
         answer = api.put(INVENTORY, body.encode("utf-8", "surrogatepass"))
 
         said = load_json(answer.content)
-        if answer.status_code == 400:  # it lies deeper here than where the collection tries it
+        if answer.status_code == 400:  # it is nested deeper here than where the collection tries it
             assert "20 levels" in said["message"]
         elif place == "updates":
             assert answer.status_code == 422

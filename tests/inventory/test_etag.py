@@ -15,7 +15,7 @@ from tests.factories import ProductFactory
 from tests.harness.client import ApiClient
 from tests.inventory.stock import INVENTORY
 
-# Real transactions: the tag is made of their numbers.
+# Real transactions, because the tag is made of their numbers.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 QUERIES = ["", "?page=1&per_page=1", "?q=robe&is_active=true"]
@@ -58,7 +58,7 @@ def set_stock(quantity: int) -> Callable[[Product], None]:
 
 
 def there_and_back(robe: Product) -> None:
-    """A client that read in between has the other number."""
+    """Change the stock and change it back: a client that read in between has the other number."""
     set_stock(3)(robe)
     set_stock(10)(robe)
     Product.objects.filter(id=robe.id).update(updated_at=robe.updated_at)

@@ -29,7 +29,7 @@ HEADER = ("sku", "name", "price", "stock_quantity", "is_active")
 
 @pytest.fixture
 def write(tmp_path: Path) -> Any:
-    """Writes a CSV file: `write(("ROBE", "Robe", "1500", "3", ""), …, header=…)`."""
+    """Write a CSV file: `write(("ROBE", "Robe", "1500", "3", ""), …, header=…)`."""
 
     def write_csv(*rows: tuple[str, ...], header: tuple[str, ...] = HEADER, delimiter: str = ",") -> Path:
         path = tmp_path / "products.csv"
@@ -95,7 +95,7 @@ def test_a_known_product_keeps_what_a_row_leaves_empty(alice: Account, charlie: 
 def test_pictures_and_scripts_come_by_file_too(alice: Account, write: Any) -> None:
     header = ("sku", "name", "price", "image_url", "script")
     run(write(("ROBE", "Robe", "1500", "https://shop.example/robe.jpg", "S, M, L"), header=header), alice)
-    run(write(("ROBE", "Robe", "1500", "", ""), header=header), alice)  # empty is not given
+    run(write(("ROBE", "Robe", "1500", "", ""), header=header), alice)  # empty counts as not given
 
     assert Product.objects.values_list("image_url", "script").get() == ("https://shop.example/robe.jpg", "S, M, L")
     result, status = run(write(("ROBE", "Robe", "1500", "http://shop.example/1", "x" * 2001), header=header), alice)
@@ -131,7 +131,7 @@ def test_a_product_that_is_made_or_edited_is_told_as_the_inventory_lists_it(
         robe | {"stock_quantity": 3},
         sac | {"price": "9.50"},
     ]
-    assert [each["data"] for each in told[2:]] == [sac]  # of the other one only the stock is new
+    assert [each["data"] for each in told[2:]] == [sac]  # only the stock of the other one is new
 
 
 def test_what_is_unchanged_is_not_written(alice: Account, write: Any) -> None:
@@ -307,7 +307,7 @@ def test_an_unknown_account_is_refused(write: Any) -> None:
         call_command("import_products", write(), "--account", "nobody@example.dz")
 
 
-@pytest.mark.process  # what reads a spreadsheet
+@pytest.mark.process  # the process that reads a spreadsheet
 def test_a_spreadsheet(alice: Account, tmp_path: Path) -> None:
     path = tmp_path / "products.xlsx"
     write_xlsx(
@@ -323,7 +323,7 @@ def test_a_spreadsheet(alice: Account, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.process  # what reads a spreadsheet
+@pytest.mark.process  # the process that reads a spreadsheet
 def test_progress_goes_by_lines_of_which_a_row_may_have_several(alice: Account, write: Any, tmp_path: Path) -> None:
     rows = ((f"P{number}", "Robe", "1", "", "", "bleue\nou rouge") for number in range(30))
     path = write(*rows, header=(*HEADER, "remarques"))

@@ -1,4 +1,4 @@
-"""GET /api/v1/inventory: all products or a page of them, filtered; nobody else's."""
+"""GET /api/v1/inventory: all of one's own products, or a page of them, filtered."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -180,13 +180,13 @@ def test_all_unusable_values_are_named_at_once(api: ApiClient) -> None:
 def test_a_page_costs_two_statements(alice: Account, api: ApiClient, count: int) -> None:
     for _ in range(count):
         ProductFactory(account=alice)
-    api.get(INVENTORY)  # the key is known from here on
+    api.get(INVENTORY)  # so that the key is cached
 
     with CaptureQueriesContext(connection) as all_of_them:
         api.get(INVENTORY)
     with CaptureQueriesContext(connection) as page:
         api.get(f"{INVENTORY}?page=1&stock_below=11")
-    with CaptureQueriesContext(connection) as search:  # with its turn and its time, in a transaction
+    with CaptureQueriesContext(connection) as search:  # with its turn and its time limit, in a transaction
         api.get(f"{INVENTORY}?page=1&q=Product")
 
     assert (len(all_of_them), len(page), len(search)) == (2, 2, 5)

@@ -1,4 +1,6 @@
-"""Files of products on the account's pages: taken in by the catalog's rules, and downloaded as they are taken in."""
+"""Files of products on the account's pages: imported by the catalog's rules, and downloaded in the form they come
+in.
+"""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -167,7 +169,7 @@ def test_what_was_said_of_a_sku_before_a_restart_is_still_known(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProductRows, "batch", 2)
-    monkeypatch.setattr(work, "SECONDS", 0)  # a batch, and the next one is as after a restart
+    monkeypatch.setattr(work, "SECONDS", 0)  # stop after each batch, so that the next one starts as after a restart
     rows = [("A", "First", "1", "5"), ("B", "", "", ""), ("A", "Second", "1", "9"), ("B", "B", "1", "")]
     upload = take_in(browser, send(browser, csv_of(rows, HEADER[:4])))
     assert upload.counts == {"created": 1, "refused": 3}
@@ -184,9 +186,9 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     rows = ((f"P{number}", "Robe", "x" if number % 100 == 7 else "1", "5") for number in range(count))
     upload = send(browser, csv_of(rows, HEADER[:4]))
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
-    with held_up(lambda: ProductFactory(account=alice, sku=f"P{count - 1}")):  # it is not through before it is killed
+    with held_up(lambda: ProductFactory(account=alice, sku=f"P{count - 1}")):  # still running when it is killed
         kill_once(lambda: Upload.objects.get().position, "-c", WORKER)
-    end_sessions()  # what it had asked PostgreSQL for is over
+    end_sessions()  # what it had asked PostgreSQL to do has ended
     upload.refresh_from_db()
     assert (upload.status, Product.objects.count()) == ("running", upload.counts["created"])
     Product.objects.filter(sku="P1").update(stock_quantity=4)
@@ -245,7 +247,7 @@ def test_the_list_is_downloaded_as_its_filters_leave_it(browser: Client, alice: 
         ("Quantité,Stock", {"stock_quantity": "Stock"}),
         ("Qté,Stock actuel", {"stock_quantity": "Stock actuel"}),
         ("الكمية,المخزون", {"stock_quantity": "المخزون"}),
-        ("Vendu,Stock", {"stock_quantity": "Stock", "is_active": None}),  # how many were sold
+        ("Vendu,Stock", {"stock_quantity": "Stock", "is_active": None}),  # the number sold
         ("P.U.,Prix de vente", {"price": "Prix de vente"}),
         ("Tarif,Prix", {"price": "Prix"}),
         ("Nb,Quantité", {"stock_quantity": "Quantité"}),

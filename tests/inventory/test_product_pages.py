@@ -1,4 +1,4 @@
-"""The account's pages about products: by the catalog's and the stock's own rules, and nothing is overwritten unseen."""
+"""The account's pages about products, by the catalog's and the stock's own rules: nothing is overwritten unseen."""
 
 from decimal import Decimal
 from typing import Any
@@ -22,7 +22,7 @@ def robe(alice: Account) -> Product:
 
 
 def seen(browser: Client, product: Product) -> str:
-    """What the form says that it was opened with."""
+    """Return the state that the form says it was opened with."""
     return browser.get(f"{PAGE}/{product.id}").context["form"]["seen"].value()
 
 
@@ -50,7 +50,7 @@ def test_one_that_is_there_is_not_made_again(browser: Client, robe: Product) -> 
 
 
 def test_who_sends_a_new_product_twice_is_led_to_the_one_that_was_made(browser: Client, alice: Account) -> None:
-    """Its answer did not come, or the page that a browser made of that was loaded again; some may be sold by now."""
+    """Its answer was lost, or the browser's page for that was loaded again. Some may be sold by now."""
     sent = GOOD | {"sku": "ROB-01", "stock_quantity": "12"}
     browser.post(f"{PAGE}/new", sent)
     Product.objects.update(stock_quantity=11)

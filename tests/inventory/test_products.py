@@ -91,7 +91,7 @@ def test_what_is_so_already_is_not_written_again(save: Any) -> None:
 
 
 def test_the_stock_of_a_known_product_stays_and_is_answered(save: Any) -> None:
-    """So that the same request may be sent again, whatever was sold meanwhile."""
+    """The same request may therefore be sent again, whatever was sold meanwhile."""
     save({**ROBE, "stock_quantity": 10})
     Product.objects.update(stock_quantity=4)
 

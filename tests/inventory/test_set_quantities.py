@@ -1,4 +1,4 @@
-"""PUT /api/v1/inventory: each entry by itself, all or nothing of it, and every entry answered exactly once."""
+"""PUT /api/v1/inventory: each entry by itself, applied whole or not at all, and every entry answered exactly once."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -197,7 +197,7 @@ def test_a_hundred_entries_are_not_too_many(alice: Account, put: Any) -> None:
 def test_of_products_that_are_not_counted_yet_only_those_that_are_named_are_read(
     alice: Account, charlie: Account, put: Any
 ) -> None:
-    """PostgreSQL takes an account for small that it has not met when it last counted a table of few accounts."""
+    """PostgreSQL takes an account for small if it was not there when a table of few accounts was last analyzed."""
     Product.objects.bulk_create(ProductFactory.build_batch(300, account=charlie))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE inventory_product")
@@ -242,7 +242,7 @@ def test_composed_and_decomposed_letters_are_one_sku(alice: Account, put: Any) -
 def test_the_second_entry_is_a_duplicate_even_when_the_first_was_refused(
     robe: Product, put: Any, first: dict[str, Any]
 ) -> None:
-    """Two entries contradict each other; to apply the one that happens to be well-formed would be a guess."""
+    """Two entries contradict each other, and to apply the one that happens to be well-formed would be a guess."""
     answer = put({"sku": "ROBE", **first}, {"sku": "ROBE", "quantity": 4})
 
     assert answer.status_code == 422
@@ -288,7 +288,7 @@ def test_a_change_is_dated_by_the_database_and_not_before_the_last_one(robe: Pro
     put({"sku": "ROBE", "quantity": 1})
     ahead = datetime.now(UTC) + timedelta(hours=1)  # as if the server's clock had been set back since
     StockMovement.objects.update(at=ahead)
-    Product.objects.update(updated_at=ahead + timedelta(hours=1))  # of its record, later still
+    Product.objects.update(updated_at=ahead + timedelta(hours=1))  # the product's record is later still
 
     put({"sku": "ROBE", "quantity": 2})
 
@@ -345,7 +345,7 @@ def test_other_methods_are_not_allowed(api: ApiClient, method: str) -> None:
 def test_nothing_is_applied_when_the_events_cannot_be_written(
     alice: Account, robe: Product, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks.events.parameters", lambda: {"request_id": None, "retries": 3})  # which is no text
+    monkeypatch.setattr("webhooks.events.parameters", lambda: {"request_id": None, "retries": 3})  # None is not text
 
     answer = api.put(INVENTORY, {"updates": [{"sku": "ROBE", "quantity": 1}]})
 
@@ -357,7 +357,7 @@ def test_nothing_is_applied_when_the_events_cannot_be_written(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("count", [1, 100])
 def test_the_number_of_statements_is_constant(alice: Account, count: int) -> None:
-    """One, with the events and their deliveries, and so its own transaction."""
+    """One, which includes events and deliveries, and so is its own transaction."""
     products = [ProductFactory(account=alice) for _ in range(100)]
     updates = [stock.Update(sku=product.sku, quantity=1) for product in products[:count]]
     if count == 100:

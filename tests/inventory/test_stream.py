@@ -82,7 +82,7 @@ def test_a_product_that_is_there_all_the_while_is_sent_once_while_others_come_an
     got = [next(pieces)]
     for number, piece in enumerate(pieces):
         got.append(piece)
-        for sku in ("A", "SKU-002500", "ZZZ"):  # before, amid and after what has been sent
+        for sku in ("A", "SKU-002500", "ZZZ"):  # before, among and after what has been sent
             ProductFactory(account=alice, sku=f"{sku}-NEW-{number}")
         Product.objects.filter(account=alice, sku__in=["SKU-000001", "SKU-004999"]).delete()
         Product.objects.filter(account=alice).update(stock_quantity=number)
@@ -98,7 +98,7 @@ def test_a_product_that_is_there_all_the_while_is_sent_once_while_others_come_an
 @pytest.mark.django_db
 def test_its_memory_does_not_grow_with_the_number_of_products(alice: Account, api: ApiClient) -> None:
     make_products(alice, 20_000)
-    api.get(f"{INVENTORY}?page=1")  # what is loaded once is loaded
+    api.get(f"{INVENTORY}?page=1")  # loads whatever is loaded only once
     tracemalloc.start()
     try:
         size = sum(len(piece) for piece in api.get(INVENTORY).streaming_content)
@@ -121,7 +121,7 @@ def test_no_transaction_stays_open_between_the_pages(alice: Account, api: ApiCli
 
 
 def pages_until(broken: int, api: ApiClient) -> Iterator[bytes]:
-    """An answer's pieces; the database's sessions end when so many have come."""
+    """Yield an answer's pieces. The database's sessions end when `broken` of them have come."""
     for number, piece in enumerate(api.get(INVENTORY).streaming_content, start=1):
         yield piece
         if number == broken:
