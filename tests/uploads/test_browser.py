@@ -27,7 +27,7 @@ HEADER = ["invoice_no", "stock_code", "description", "quantity", "invoice_date",
 
 
 def invoices(path: Path) -> dict[str, int]:
-    """A file such as shops have: lines of invoices, some of them returned or given away; how much of it is what."""
+    """Write a file such as shops have: lines of invoices, some returned or given away. Return its counts."""
     chance, counts = Random(20101201), {"rows": 0, "lines": 0, "orders": 0, "refused": 0}
     with path.open("w", newline="", encoding="utf-8-sig") as file:
         write = csv.writer(file).writerow
@@ -57,9 +57,9 @@ def test_a_page_of_before_another_sign_in_is_read_anew(
     person = visit()
     page = person.sign_in(alice.holder.email, "/account/login")
     page.goto("/account/orders/upload")
-    page.context.clear_cookies(name=re.compile("csrf"))  # which a sign-in in another tab changes
+    page.context.clear_cookies(name=re.compile("csrf"))  # as a sign-in in another tab changes it
     page.locator("#file").set_input_files(path)
-    with page.expect_navigation(timeout=30_000):  # at once: it asked again and again for more than a minute
+    with page.expect_navigation(timeout=30_000):  # at once; it used to retry for more than a minute
         page.get_by_role("button", name="Send the file").click()
     person.wrongs.clear()  # the answer 403
     page.locator("#file").set_input_files(path)
@@ -71,7 +71,7 @@ def test_a_page_of_before_another_sign_in_is_read_anew(
 def test_who_signs_out_in_another_tab_meanwhile_is_asked_to_sign_in(
     visit: Callable[..., Visit], service: Service, alice: Account, tmp_path: Path
 ) -> None:
-    """Of a stranger no piece is read: 413, in JSON, and not by the page's own view."""
+    """A stranger's piece is not read: the answer is 413, in JSON, and not from the page's own view."""
     path = tmp_path / "orders.csv"
     path.write_text("a;b\n" + "1;2\n" * 5000)
     client = browser_of(alice.holder)
@@ -114,7 +114,7 @@ def test_invoices_are_uploaded_and_counted_to_the_line(
     page.wait_for_url("**/account/uploads/*")
     assert Upload.objects.get().pieces.count() > 1
     work.go_on()
-    page.get_by_role("button", name="Enregistrer les lignes").wait_for()  # the page has looked again by itself
+    page.get_by_role("button", name="Enregistrer les lignes").wait_for()  # the page has refreshed by itself
     axe(page)
     assert page.get_by_label("Commune", exact=True).locator("option:checked").inner_text() == "customer_commune"
     unread = page.locator("#unread li:visible")
@@ -177,7 +177,7 @@ def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(
     expect(page.get_by_role("alert")).to_have_text("The file is empty.")
     expect(page.locator("#file")).to_be_focused()
     page.locator("#file").set_input_files(__file__)
-    expect(page.get_by_role("alert")).to_have_count(0)  # it was said of the other file
+    expect(page.get_by_role("alert")).to_have_count(0)  # it was about the other file
     person.wrongs.clear()  # the answer 422
 
 
@@ -200,4 +200,4 @@ def test_while_the_page_looks_again_the_keyboard_stays_and_only_a_new_state_is_t
     assert said.inner_text() == "Being imported"
     Upload.objects.update(status="done", rows_done=9)
     page.get_by_text("Done: 9 rows.").wait_for()
-    assert said.evaluate("e => e.isConnected && e.textContent") == "Done"  # else it would be read out by few
+    assert said.evaluate("e => e.isConnected && e.textContent") == "Done"  # a new element would be read out to few

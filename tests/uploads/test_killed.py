@@ -1,4 +1,4 @@
-"""A worker that is killed over a file: another goes on behind its last batch, and nothing is in twice."""
+"""A worker is killed over a file: another goes on after its last batch, and nothing is imported twice."""
 
 from datetime import timedelta
 
@@ -30,12 +30,12 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     upload = send(browser, csv_of(rows))
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
 
-    with held_up(lambda: make_order(alice, external_id=f"N{ROWS - 1}")):  # none is through before it is killed
+    with held_up(lambda: make_order(alice, external_id=f"N{ROWS - 1}")):  # still running when it is killed
         for _ in range(3):
             before = Upload.objects.get().position
             kill_once(Upload.objects.exclude(position=before).exists, "-c", WORKER)
             Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))  # its claim has run out
-    end_sessions()  # what it had asked PostgreSQL for is over
+    end_sessions()  # what it had asked PostgreSQL to do has ended
     upload.refresh_from_db()
     assert (upload.status, Order.objects.count()) == ("running", upload.counts["imported"])
 

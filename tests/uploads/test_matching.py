@@ -1,4 +1,4 @@
-"""Which column of an uploaded file is which of ours, as it is proposed and as people choose it."""
+"""Which column of an uploaded file is which of ours, as proposed and as people choose."""
 
 import re
 import time
@@ -74,7 +74,7 @@ def test_headings_of_before_are_known(heading: str, name: str) -> None:
         ("Commune / Ville", "customer_commune"),
         ("الولاية (Wilaya)", "customer_wilaya"),
         ("Téléphone - الهاتف", "customer_phone"),
-        # Whose parts do not all mean the same is nobody's.
+        # A heading whose parts mean different things matches nothing.
         ("Prix (facebook)", ""),
         ("Adresse (e-mail)", ""),
         ("Nom (magasin)", ""),
@@ -135,7 +135,7 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
 @pytest.mark.parametrize(
     ("header", "chosen"),
     [
-        # What is to be paid is said by the clearest word, wherever it stands.
+        # The clearest word says what is to be paid, wherever it stands.
         ("Montant,Livraison,Total", {"total_amount": "Total"}),
         ("Total,Livraison,Net à payer", {"total_amount": "Net à payer"}),
         ("Numéro,Tél", {"customer_phone": "Tél"}),
@@ -170,7 +170,7 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
         ("customer_name,Nom,Prénom", {"customer_name": "customer_name", "customer_name_2": None}),
         ("Customer name,Nom,Prénom", {"customer_name": "Customer name", "customer_name_2": None}),
         ("Full name,First name,Last name", {"customer_name": "First name", "customer_name_2": "Last name"}),
-        # So are WooCommerce's in French, and two in one, beside the column's plain name.
+        # So are WooCommerce's in French, and a column of two things beside a plain one.
         ("Wilaya / Commune,Wilaya,Commune", {"customer_wilaya": "Wilaya", "customer_commune": "Commune"}),
         ("Code wilaya,Wilaya et commune", {"customer_wilaya": "Wilaya et commune"}),
         ("الولاية والبلدية,الولاية", {"customer_wilaya": "الولاية"}),
@@ -376,7 +376,7 @@ def test_what_was_corrected_is_remembered_where_columns_have_come_or_gone(browse
 
 
 def test_what_a_file_made_do_with_gives_way_to_a_column_that_says_it(browser: Client) -> None:
-    """`Montant` was the price where no other column had it; beside `Prix unitaire` it is the total again."""
+    """`Montant` was the price where no other column had it. Beside `Prix unitaire` it is the total again."""
     header = [*HEADER[:2], "Tél 2", *HEADER[3:-1], "Montant"]
     upload = send(browser, csv_of([row("A1", quantity="1", price="900")], header))
     assert chosen(browser, upload)["total_amount"] == "7"
@@ -413,16 +413,16 @@ def test_what_all_rows_have_is_proposed_for_the_same_headings_alone(browser: Cli
         ("الرقم,Nom", ["٠٥٥٠١٢٣٤٥٦", "Amine"], "الرقم"),
         ("Numéro,Nom", ["", "Amine"], "Numéro"),
         ("Tél,Numéro", ["x", "0550 12 34 56"], "Tél"),
-        # Eight digits are a landline's, and a day's, and many another number's.
+        # Eight digits may be a landline, a date or many another number.
         ("Date,Nom,Joindre", ["2026-11-27", "Amine", "0550 12 34 56"], "Joindre"),
         ("Jour,Nom,Suivi", ["27/11/2026", "Amine", "10000234"], None),
         ("Suivi,Numéro", ["10000234", "101"], None),
         ("Num / الرقم,Nom,Joindre", ["101", "Amine", "0550 12 34 56"], "Joindre"),
-        # Nobody knows whose is whose.
+        # Nobody knows whose number is whose.
         ("Tél livreur,Nom,Joindre", ["0770 12 34 56", "Amine", "0550 12 34 56"], None),
         ("Numéro,Tél livreur,Joindre", ["101", "0770 12 34 56", "0550 12 34 56"], None),
         ("Tél livreur,Nom,Numéro", ["0770 12 34 56", "Amine", "0550 12 34 56"], "Numéro"),
-        # As phones may stand in cells.
+        # The ways phone numbers are written in cells.
         ("Numéro,Nom", ["0550123456 / 0661112233", "Amine"], "Numéro"),
         ("Numéro,Nom", ["'0550 12 34 56", "Amine"], "Numéro"),
         ("Numéro,Nom", ["p:+213550123456", "Amine"], "Numéro"),

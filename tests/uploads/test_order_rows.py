@@ -103,10 +103,10 @@ def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
         "0550123456-0661112233", "550123456 0661112233", "0550 12 34 56-0661 11 22 33",
         "0550-12-34-56 0661-11-22-33", "0550/12/34/56", "0550-12-34-56", "0550 123456",
         "0550123456-066", "0550123456 / 066", "0550123456 / 0661112233 / 0770112233",
-        "2026-11-27 0550123456", "0550123456-27112026",  # a day is no landline
+        "2026-11-27 0550123456", "0550123456-27112026",  # a date is not a landline
     )  # fmt: skip
     rows = [[*row(f"A{number}", phone=phone), ""] for number, phone in enumerate(said)]
-    rows.append([*row("B", phone=said[0]), "0770 11 22 33"])  # which of three is the second one?
+    rows.append([*row("B", phone=said[0]), "0770 11 22 33"])  # which of three would be the second one?
 
     upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Téléphone 2"])))
 
@@ -135,7 +135,7 @@ def test_size_and_colour_are_attributes(browser: Client) -> None:
 
 
 def test_a_row_of_nothing_but_a_size_is_a_line_of_the_order_above(browser: Client) -> None:
-    """Where cells are merged, two sizes are two pieces: an order of one of them would be another."""
+    """With merged cells, two sizes are two pieces. An order of only one would be a different order."""
     header = [*HEADER[:-2], "Total", "Taille"]  # without Qté, Prix unitaire
     rows = [[*row("A1")[:-2], "9000", "S"], [*[""] * (len(header) - 1), "M"]]
 
@@ -147,7 +147,7 @@ def test_a_row_of_nothing_but_a_size_is_a_line_of_the_order_above(browser: Clien
 
 
 def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
-    """It says neither how many there are nor what each costs: a parcel, and what is to be paid for it."""
+    """It says neither how many pieces there are nor what each costs: only a parcel, and what is to be paid for it."""
     cells = ["Amine Benali", "0550123456", "", "16", "Alger", "Bab Ezzouar", "12 rue Didouche", "2 robes"]
     rows = [
         [f"A{number}", *cells, "", paid, *[""] * 7] for number, paid in enumerate(("3 400 DA", "0", "", "beaucoup"))
@@ -170,7 +170,7 @@ def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
 
 
 def test_a_file_that_the_version_before_has_matched_has_one_piece_in_each_row(browser: Client) -> None:
-    """That version knows no constants: it may be at work beside this one, or was when the columns were chosen."""
+    """That version knows no constants. It may run beside this one, or have run when the columns were chosen."""
     header = [title for title in HEADER if title != "Qté"]
     upload = send(browser, csv_of([[*row("A1")[:6], "2500"], [*row("A2")[:6], "900"]], header))
     places = {name: int(place) for name, place in chosen(browser, upload).items() if "constant" not in name}
@@ -188,7 +188,7 @@ LEADS = (
 
 
 def test_leads_of_an_advertisement_get_what_all_of_them_have(browser: Client, alice: Account) -> None:
-    """As Facebook gives them: UTF-16 with tabs, a number each, neither product nor price nor address."""
+    """As Facebook exports them: UTF-16 with tabs, an id each, but no product, price or address."""
     product = ProductFactory(account=alice, sku="R-1", name="Robe", price="2500")
 
     def lead(number: int, name: str, phone: str, wilaya: str, campaign: str = "Robe") -> list[str]:
@@ -258,7 +258,9 @@ def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_witho
 
 
 def test_what_is_wrong_with_a_text_counts_only_without_a_column(browser: Client) -> None:
-    """Beside one the page hides it: Word's own line break, pasted into the box, was a fault that nobody saw."""
+    """Beside a column the page hides the text. Word's own line break, pasted into the box, was a fault that nobody
+    saw.
+    """
     upload = send(browser, csv_of([row("A1")]))
     address, said = f"/account/uploads/{upload.id}", {"customer_address_constant": "3, rue\x0bDidouche"}
     refused = browser.post(address, chosen(browser, upload) | said | {"customer_address": ""})
@@ -298,7 +300,7 @@ def test_nor_does_the_name_of_all_rows_replace_that_of_a_product_of_the_catalog(
 def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
     browser: Client, alice: Account, charlie: Account
 ) -> None:
-    """As one that is written by hand has; a command, whose columns are the API's, keeps 0."""
+    """Orders written by hand do the same. A command's columns are the API's, and it keeps 0."""
     fees.set_fees(alice.id, [{"wilaya_code": "16", "home": Decimal(400), "desk": Decimal(0)}])
     fees.set_fees(charlie.id, [{"wilaya_code": "31", "home": Decimal(900)}])
     header = [*HEADER, "Frais de livraison", "Total", "Mode de livraison"]
@@ -330,7 +332,7 @@ def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
 def test_the_fee_of_where_it_goes_looks_up_a_name_once(
     browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is not spelled exactly takes milliseconds, and all rows of a file may have it."""
+    """A name that is not spelled exactly takes milliseconds, and all rows of a file may have it."""
     fees.set_fees(alice.id, [{"wilaya_code": "16", "home": Decimal(400)}])
     find, looked_up = regions.find_wilaya, []
     monkeypatch.setattr(regions, "find_wilaya", lambda text: looked_up.append(text) or find(text))
@@ -371,8 +373,8 @@ def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> 
         "0": "home", "": "home", "peut-être": None,
     }  # fmt: skip
     rows = [[*row(f"A{number}"), "", word] for number, word in enumerate(said)]
-    rows.append([*row("B"), "à domicile", "peut-être"])  # what says it in words counts
-    rows += [[*row("C"), "à domicile", "OUI"], [*row("D"), "desk", "non"]]  # unless the other says otherwise
+    rows.append([*row("B"), "à domicile", "peut-être"])  # the cell in words counts
+    rows += [[*row("C"), "à domicile", "OUI"], [*row("D"), "desk", "non"]]  # unless the other one contradicts it
 
     take_in(browser, upload := send(browser, csv_of(rows, [*HEADER, "delivery_type", "STOP DESK"])))
 
@@ -498,7 +500,7 @@ def test_a_foot_that_says_how_many_products_there_are_is_no_line_either(
 def test_a_line_is_no_foot_for_what_a_column_says_of_it_alone(
     browser: Client, alice: Account, tmp_path: Path, title: str, word: str, below: list[str], by_command: bool
 ) -> None:
-    """Oil of the brand Total was refused beside that of another."""
+    """Oil of the brand Total was refused beside oil of another."""
     rows = [["Castrol", *row("A1", product="Magnatec 5L")], [word, *below]]
     assert counts_of(rows, title, browser, alice, tmp_path if by_command else None) == (1, 0)
     assert OrderItem.objects.count() == 2
@@ -517,7 +519,7 @@ def test_no_order_loses_the_line_of_which_a_note_says_a_total(browser: Client) -
 def test_what_stands_below_the_total_of_a_whole_file_is_of_no_order(
     browser: Client, below: tuple[str, str, str], quantity: str
 ) -> None:
-    """It cost the file its last order."""
+    """It used to cost the file its last order."""
     foot = [("Total", quantity, "6500"), below, ("Net à payer", "", "7000")]
     rows = [
         row("A1", quantity="1", price="2500"),
@@ -541,8 +543,9 @@ def test_a_foot_that_says_how_many_products_a_file_of_several_orders_has_is_no_l
 def counts_of(
     rows: list[list[str]], title: str, browser: Client, account: Account, folder: Path | None
 ) -> tuple[int, int]:
-    """How many orders of rows with a column more in front are imported, and refused: by an upload, or by the command
-    with a file in the folder."""
+    """Return how many orders are imported and refused, from rows with one more column in front: by an upload, or, with
+    a `folder`, by the command.
+    """
     data = csv_of(rows, [title, *HEADER])
     if folder is None:
         counts = take_in(browser, send(browser, data)).counts
@@ -556,7 +559,7 @@ WITHOUT_QUANTITY = [title for title in HEADER if title != "Qté"]
 
 
 def priced(number: str, product: str, price: str, **whose: str) -> list[str]:
-    """A row of a file without a column of quantities."""
+    """Return a row of a file without a column of quantities."""
     cells = dict(zip(HEADER, row(number, product=product, price=price, **whose), strict=True))
     return [cells[title] for title in WITHOUT_QUANTITY]
 
@@ -603,7 +606,7 @@ def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) ->
     ids=["a tax", "a fee that the file does not say", "a discount", "to be cashed", "to pay", "in Arabic"],
 )  # fmt: skip
 def test_so_it_is_with_what_the_file_does_not_say(browser: Client, word: str, quantity: str, price: str) -> None:
-    """Such a total was a product, and the order twice or four times as dear at the door."""
+    """Such a total was taken for a product, and the order cost two or four times as much at the door."""
     rows = [
         row("A1"), row("A1", product="Sac", quantity="1", price="1500", **NOBODY),
         row("A1", product=word, quantity=quantity, price=price, **NOBODY),
@@ -687,7 +690,7 @@ def test_a_foot_with_its_tax_keeps_no_order_out_of_a_file_without_quantities(bro
 
 
 def test_nor_does_what_costs_nothing_or_is_still_to_pay(browser: Client) -> None:
-    """`Signature` below the total of a list made its last order one of which nobody knows the lines."""
+    """A `Signature` below a list's total made the lines of its last order uncertain."""
     for number, word, price in (("A1", "Signature :", ""), ("A2", "Net à payer", "5001")):
         rows = [priced(number, "Robe", "2499")]
         rows += [priced("", said, cell, **NOBODY) for said, cell in (("Total", "2499"), (word, price))]

@@ -1,4 +1,4 @@
-"""Rows of uploaded files that are refused: why, in whose words, and how they are sent again."""
+"""Refused rows of uploaded files: why, in whose words, and how they are sent again."""
 
 from io import BytesIO
 
@@ -85,7 +85,7 @@ def test_a_row_that_is_sent_again_is_a_line_of_its_own_order_and_of_no_other(
     merged = row("", name="", phone="", wilaya="", address="", product="Sac")
     rows = [row("A1", phone="1"), [*merged[:5], "Foulard", *merged[6:]], row("", name="Nadia"), merged]
     header = list(HEADER)
-    if number == "last":  # where a row ends before it when its cell is empty
+    if number == "last":  # a row whose last cell is empty ends before it
         header, *rows = [[*cells[1:], *([cells[0]] if cells[0] else [])] for cells in (header, *rows)]
     upload = take_in(browser, send(browser, csv_of(rows, header)))
     assert upload.counts == {"imported": 1, "refused": 1}
@@ -102,7 +102,7 @@ def test_a_row_that_is_sent_again_is_a_line_of_its_own_order_and_of_no_other(
 
 @pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
 def test_a_row_without_a_number_that_is_sent_again_is_refused_with_the_order_above(browser: Client, kind: str) -> None:
-    """It may be a line of it, and may be a stranger's: so it was kept by earlier versions."""
+    """It may be a line of that order or of a stranger's. Earlier versions kept it like this."""
     merged = row("", name="", phone="", wilaya="", address="", product="Sac")
     rows = [["2", "x", *row("A1")], ["3", "x", *merged], ["5", "x", *merged], ["6", "x", *row("A2")]]
     header = ["line", "refused", *HEADER]

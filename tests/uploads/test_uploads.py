@@ -1,4 +1,4 @@
-"""Files of orders that merchants upload: read, matched, taken in by the API's rules, once."""
+"""Files of orders that merchants upload: read, matched, and imported once by the API's rules."""
 
 import re
 import time
@@ -180,7 +180,7 @@ def test_few_files_are_under_way_at_a_time(browser: Client) -> None:
 
 
 def test_a_file_of_long_rows_is_not_held_in_memory(browser: Client) -> None:
-    """A spreadsheet of some kilobytes may say a text of the longest in each of its cells."""
+    """A spreadsheet of some kilobytes may have a text of maximal length in each cell."""
     rows = [[f"SKU-{number}", *["x" * 125_000] * 8] for number in range(36)]
     header = ["SKU", "Name", *"abcdefg"]
     upload = send(browser, csv_of(rows, header), "products.csv", "/account/products/upload")
@@ -230,7 +230,7 @@ class Killed(BaseException):
 def test_what_was_killed_goes_on_behind_the_last_batch(
     browser: Client, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """Rows without a number too; and what was said of numbers before is still known."""
+    """Rows without a number, too; and what was said about numbers before is still known."""
     monkeypatch.setattr(OrderRows, "batch", 10)
     rows = [row("first"), *(row("") for _ in range(30)), row("A2"), row("first"), row("A3", phone="1")]
     upload = send(browser, csv_of(rows))
@@ -269,7 +269,7 @@ def test_who_has_lost_their_claim_writes_nothing(browser: Client, monkeypatch: p
     def late(self: OrderRows, entries: Any) -> Any:
         taken = whole(self, entries)
         if Order.objects.count() == 20:
-            Upload.objects.update(claim=uuid4())  # it was paused, and another has begun
+            Upload.objects.update(claim=uuid4())  # this worker was paused, and another has begun
         return taken
 
     monkeypatch.setattr(OrderRows, "take", late)
@@ -302,7 +302,7 @@ def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatc
 
 @pytest.mark.parametrize("newer", [{"mapping": {"weight": 6}}, {"constants": {"weight": "2"}}], ids=str)
 def test_a_worker_takes_in_no_file_with_a_column_that_it_does_not_know(browser: Client, newer: dict[str, Any]) -> None:
-    """Of a newer version that is started beside it, or was before one went back."""
+    """The column is from a newer version, started beside this one or run before a downgrade."""
     upload = send(browser, csv_of([row()]))
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
     upload.refresh_from_db()
@@ -313,7 +313,7 @@ def test_a_worker_takes_in_no_file_with_a_column_that_it_does_not_know(browser: 
         work.go_on()
     assert (Order.objects.count(), work.go_on()) == (0, 0), "it waits for another worker"
 
-    Upload.objects.update(**as_matched, claimed_until=Now() - timedelta(seconds=1))  # to this one it is known
+    Upload.objects.update(**as_matched, claimed_until=Now() - timedelta(seconds=1))  # columns that this version knows
     work.go_on()
     assert (Order.objects.count(), Upload.objects.get().status) == (1, Status.DONE)
 
@@ -373,7 +373,7 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.django_db(transaction=True)
 def test_nobody_sees_a_file_stopped_before_it_is_forgotten(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is killed in between has not stopped it; and a customer who is erased then is not left in its rows."""
+    """A worker killed in between has not stopped it, and a customer erased then does not remain in its rows."""
     upload = send(browser, csv_of([row()]))
     forget, seen = work.forget_file, []
 
@@ -497,7 +497,7 @@ def test_of_a_file_that_is_sent_twice_the_later_one_is_matched(browser: Client, 
 def test_a_file_that_is_taken_in_ends_when_the_later_one_is(
     browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch, is_colleague: bool
 ) -> None:
-    """And not before: who only looks at the columns of the later one loses nothing."""
+    """And no sooner: merely looking at the later file's columns loses nothing."""
     monkeypatch.setattr(OrderRows, "batch", 10)
     again = Client()
     again.force_login(
@@ -598,7 +598,7 @@ def test_nobody_matches_a_file_whose_rows_are_being_forgotten(browser: Client) -
     form = chosen(browser, upload)
     Upload.objects.update(created_at=Now() - timedelta(days=3))
     for counts in SWEEPS["uploads"](time.time(), dry_run=False):  # type: ignore[arg-type]
-        if "upload_blocks" in counts:  # here a sweep may end, and another go on a minute later
+        if "upload_blocks" in counts:  # here a sweep may end, and another one go on a minute later
             browser.post(f"/account/uploads/{upload.id}", form)
     work.go_on()
     upload.refresh_from_db()
