@@ -1,4 +1,4 @@
-"""Customers of orders that ended long ago are overwritten, everywhere; figures and orders at work stay as they are."""
+"""Customers of orders that ended long ago are overwritten everywhere. Figures and open orders stay as they are."""
 
 import json
 from datetime import timedelta
@@ -31,7 +31,7 @@ PERSONAL = (
 
 
 def prune(*options):
-    """How many customers the command anonymises."""
+    """Return how many customers the command anonymises."""
     return json.loads(output("prune", "--json", *options))["customers"]
 
 
@@ -47,7 +47,7 @@ def ring(alice):
 
 @pytest.fixture
 def order_in(alice, agent, ring):
-    """An order of Nadia's in a status, all of it `age` ago, with a call, an edit and reasons that name her."""
+    """Make an order of Nadia's in a status, all of it `age` ago, with a call, an edit and reasons that name her."""
 
     def make(status=Status.DELIVERED, age=LONG, **changes):
         order = factories.make_order(
@@ -85,7 +85,7 @@ def order_in(alice, agent, ring):
 
 
 def everything():
-    """All that the tables of orders hold, as text."""
+    """Return everything in the tables of orders, as text."""
     tables = ("order", "orderitem", "statuschange", "callnote", "orderedit")
     with connection.cursor() as cursor:
         for table in tables:
@@ -207,7 +207,7 @@ def test_the_search_for_them_reads_an_index(order_in, alice):
 
 
 def test_a_new_field_of_orders_is_thought_of():
-    """It may name somebody."""
+    """A new field may name somebody."""
     known = {
         "id", "account", "external_id", "status", "version", "customer_name", "customer_phone", "phone_e164",
         "customer_address", "customer_wilaya", "wilaya_code", "customer_commune", "commune_code", "total_amount",
@@ -220,7 +220,7 @@ def test_a_new_field_of_orders_is_thought_of():
 
 
 def test_a_new_field_of_what_events_tell_is_thought_of():
-    """Likewise: what was told of a customer is overwritten too."""
+    """It may name a customer too, and what was told is overwritten as well."""
     known = {"id", "status", "total_amount", "updated_at", "outcome", "attempt_count", "next_call_at"}
 
     assert {*CallEvent.__struct_fields__} == {*anonymising.TOLD} | known, "does anonymising.TOLD overwrite it?"

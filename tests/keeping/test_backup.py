@@ -1,4 +1,4 @@
-"""Backup and restore, as the operators' manual tells it: into a fresh cluster, which then serves on."""
+"""Backup and restore as in the operators' manual: into a fresh cluster, which then goes on serving."""
 
 import json
 import os
@@ -36,7 +36,7 @@ COMMAND = Actor.of_command("test")
 
 
 def manage(*args, **changes):
-    """A management command in a process of its own, on the tests' database unless `DATA_DIR` says another."""
+    """Run a management command in its own process, on the tests' database unless `DATA_DIR` says another."""
     environ = environment() if "DATA_DIR" not in changes else {**os.environ}
     if "DATA_DIR" in changes:
         for name in ("DATABASE_URL", "REDIS_URL"):
@@ -53,7 +53,7 @@ def manage(*args, **changes):
 
 
 def checksums(session):
-    """Of each table its rows, counted and summed up, and where each sequence is."""
+    """Return for each table the count and checksum of its rows, and for each sequence its position."""
     names = session.execute(
         "SELECT c.relname, c.relkind FROM pg_class c WHERE relnamespace = 'public'::regnamespace"
         " AND relkind IN ('r', 'p', 'S')"
@@ -65,7 +65,7 @@ def checksums(session):
 
 @pytest.fixture
 def deliveries(alice, register, delivery_of, receiver):
-    """Orders in every status, stock, and deliveries in every state; the deliveries by what they are."""
+    """Orders in every status, stock, and deliveries in every state. The value maps kinds to deliveries."""
     for move in ([], ["confirm"], ["confirm", "ship"], ["confirm", "ship", "deliver"], ["cancel"]):
         order = factories.make_order(alice, notes="ملاحظة")
         for name in move:
@@ -97,7 +97,7 @@ def backup(deliveries, tmp_path):
 
 @pytest.mark.process
 def test_a_program_that_has_much_to_say_is_heard_to_its_end(tmp_path, monkeypatch):
-    """A pipe that nobody reads is full after 64 KiB, and who writes to it waits for ever."""
+    """A pipe that nobody reads is full after 64 KiB, and its writer then waits for ever."""
     program = tmp_path / "pg_dump"
     program.write_text(
         f"#!{sys.executable}\nimport sys\n"
@@ -135,26 +135,26 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
     with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
         assert checksums(session) == before
 
-    # It starts, all its parts are well, and what was due when it was backed up is sent, and that alone.
+    # It starts and all its parts are well. What was due at the backup is sent, and nothing else.
     service: OneBox = run(data=data, module="codservice.onebox", WEBHOOK_ALLOW_PRIVATE="true").wait_until_up()
     expected = {str(deliveries[name].id) for name in ("due", "retry")}
     eventually(lambda: {request.delivery for request in receiver.requests} == expected)
     eventually(lambda: manage("check_service", DATA_DIR=str(data)).returncode == 0)
     assert len(receiver.requests) == 2
     assert service.query("SELECT count(*) FROM webhooks_delivery WHERE status = 'pending'") == 1
-    # A service that runs is backed up as well.
+    # A running service can be backed up as well.
     again = manage("backup", str(tmp_path / "again.dump"), DATA_DIR=str(data))
     assert again.returncode == 0, again.stderr
     assert service.stop() == 0
 
 
 def test_a_postgresql_older_than_the_client_takes_it_too(backup, tmp_path, monkeypatch):
-    """The service runs on 15 and newer; its commands take the newest client on the machine."""
+    """The service runs on 15 and newer. Its commands take the newest client on the machine."""
     data = new_data_folder(tmp_path / "restored")
     find = postgres.find_postgres
     monkeypatch.setattr(postgres, "find_postgres", lambda **wanted: find(**wanted | {"major": 16}))
     with database_of(data_folder.Layout(data)):
-        pass  # makes an empty cluster
+        pass  # creates an empty cluster
 
     done = manage("restore", str(backup), DATA_DIR=str(data))
 
@@ -247,13 +247,13 @@ def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path
     file = tmp_path / "interrupted"
     arguments = arguments_of(command, alice)
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
-        other.execute("LOCK TABLE orders_order")  # they wait for it
+        other.execute("LOCK TABLE orders_order")  # the command waits for it
         running = subprocess.Popen(
             [sys.executable, "manage.py", command, str(file), *arguments],
             cwd=CHECKOUT,
             env=environment(),
             stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: signal.signal(told, signal.SIG_DFL),  # `nohup make test` has all ignore SIGHUP
+            preexec_fn=lambda: signal.signal(told, signal.SIG_DFL),  # `nohup make test` makes everything ignore SIGHUP
         )
         eventually(lambda: waiting(other) == 1)
         running.send_signal(told)
@@ -299,7 +299,7 @@ def test_what_is_stopped_while_it_starts_pg_dump_leaves_none(tmp_path):
 
 @pytest.mark.parametrize("command", ["backup", "export_account"])
 def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_path):
-    """What copies files to elsewhere shall find no half of one, whatever becomes of the machine meanwhile."""
+    """Whatever copies files elsewhere must not find half a file, whatever happens to the machine meanwhile."""
     file, draft = tmp_path / "a.file", tmp_path / "a.file.part"
     arguments = arguments_of(command, alice)
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
@@ -323,7 +323,7 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
 
 
 def test_a_whole_files_name_is_on_the_disk_with_it(tmp_path, monkeypatch):
-    """A machine that ends by surprise may forget the name of a file whose bytes it has written."""
+    """A machine that crashes may lose the name of a file whose bytes it has written."""
     kept, fsync = [], os.fsync
     monkeypatch.setattr(
         os, "fsync", lambda opened: (kept.append(os.readlink(f"/proc/self/fd/{opened}")), fsync(opened))

@@ -39,7 +39,7 @@ PARTS = {
 
 
 def run(*args):
-    """What the command prints, and whether it is content."""
+    """Return what the command prints, and its error, or "" when all is well."""
     out = StringIO()
     try:
         call_command("check_service", "--timeout", "0.1", *args, stdout=out, stderr=StringIO())
@@ -50,13 +50,13 @@ def run(*args):
 
 @pytest.fixture
 def all_is_well(db, monkeypatch):
-    """A worker answers, as none does in the tests, and beat has sent its sign of life."""
+    """A worker answers, though none runs in the tests, and beat has given its sign of life."""
     monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [{"worker": {"ok": "pong"}}])
     tasks.note_beat()
 
 
 def problem(name):
-    """What it says of one part; the exit says that something is wrong exactly when it is."""
+    """Return what it says of one part; no other part may be wrong, and the exit status must agree."""
     said, error = run("--json")
     parts = json.loads(said)
     assert parts.pop("ok") is (error == "")
@@ -107,7 +107,7 @@ def test_a_beat_that_never_lived_or_died_is_told(all_is_well):
 
 @pytest.mark.django_db(transaction=True)
 def test_what_was_started_a_moment_ago_is_waited_for(all_is_well, monkeypatch):
-    """After a start `/readyz` is content before beat and a worker have said a word."""
+    """After a start, `/readyz` is content before beat and a worker have given a sign of life."""
     Duty.objects.all().delete()
     monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [])
     asked = threading.Event()
@@ -145,7 +145,7 @@ def test_what_was_done_by_a_clock_that_was_ahead_is_done_now():
 
 
 def test_only_beat_gives_beats_sign_of_life(settings):
-    """A worker that runs whatever was waiting for it does not make a dead beat look alive for long."""
+    """A worker that catches up on what was waiting does not make a dead beat look alive for long."""
     entry = settings.CELERY_BEAT_SCHEDULE["note-beat"]
 
     assert entry["options"]["expires"] <= checks.BEAT_LATE.total_seconds()
@@ -160,7 +160,7 @@ def test_a_round_of_retention_that_never_ends_is_told(all_is_well):
         cursor.execute("UPDATE operations_duty SET done_at = now() - interval '3 days' WHERE name = 'prune'")
     assert "3 days ago" in problem("retention")
 
-    # What it says to do helps, unless it keeps more than is to be kept.
+    # Its advice helps, unless the command is told to keep more than it should.
     for arguments, helps in ((["--dry-run"], False), (["--older-than", "365"], False), ([], True)):
         call_command("prune", *arguments, stdout=StringIO(), stderr=StringIO())
         assert (problem("retention") == "") is helps, arguments
@@ -229,7 +229,7 @@ def test_the_ledger_is_read_by_one_statement_and_a_look_at_an_index_each(alice):
         assert ledger.problem() == ""
     assert len(captured) == 1
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE inventory_stockmovement")  # to PostgreSQL all ways through no rows are one
+        cursor.execute("ANALYZE inventory_stockmovement")  # on no rows all plans would look alike to PostgreSQL
     assert "stock_movement_chain" in explain(ledger._WRONG, [5], without=["seqscan"])
 
 

@@ -1,6 +1,6 @@
-"""A customer's data, erased at their request: no table knows them any more, and all others are as they were.
+"""A customer's data, erased at their request: no table knows them any more, and everybody else is as before.
 
-The tables come from the database. A new one has to be among those that the customer was in before, or among those that
+The tables come from the database. A new one must be among those that the customer was in before, or among those that
 say why no customer can be in them.
 """
 
@@ -32,9 +32,9 @@ from webhooks.posts import Outcome
 
 NAME, PHONE, OTHER_PHONE = "Nadia Cherif", "0661 22 33 44", "0661 22 33 55"
 E164 = "+213661223344"
-# Whatever would tell of her.
+# Whatever would identify her.
 SIGNS = (NAME, PHONE, OTHER_PHONE, "661223344", "661223355", "7 rue Larbi", "sonnette")
-# Tables that no customer is in, and why.
+# Tables that hold no customers, and why.
 NOBODYS = {
     "accounts_account": "a merchant",
     "accounts_apikey": "a merchant's",
@@ -85,7 +85,7 @@ NOBODYS = {
 
 
 def knowing(*signs: str) -> set[str]:
-    """The tables in which one of these stands in some column: as text, in JSON as it is escaped, or in bytes."""
+    """Return the tables in which a column contains one of these: as text, escaped as in JSON, or as bytes."""
     forms = {form for sign in signs for form in (sign, json.dumps(sign)[1:-1], sign.encode().hex())}
     found = set()
     with connection.cursor() as cursor:
@@ -108,7 +108,7 @@ def agent(db: None) -> Any:
 
 
 def order_of(account: Account, key: ApiClient, agent: Any, *, status: str = Status.CANCELED) -> Order:
-    """Nadia's, through every door by which her name comes in, and told to a webhook that repeats what it hears."""
+    """Make an order of Nadia's, with her name in by every door, and told to a webhook that repeats what it hears."""
     body = factories.order_body(
         customer_name=NAME, customer_phone=PHONE, customer_phone_2=OTHER_PHONE, customer_address="7 rue Larbi",
         notes=f"sonnette {NAME}", external_id=f"{NAME} {uuid4()}",
@@ -166,7 +166,7 @@ def test_every_table_forgets_the_customer(alice: Account, nadia: Order, agent: A
 
 
 def test_nobody_else_loses_anything(alice: Account, charlie: Account, agent: Any) -> None:
-    """Neither another merchant's order of the same number, nor another customer's of the same merchant."""
+    """Neither another merchant's order with the same number, nor another customer of the same merchant."""
     for account in (alice, charlie):
         registry.register(account.id, url="https://203.0.114.1/hooks", events=Event.Kind.values)
     order_of(charlie, ApiClient(new_key(charlie)), agent)
@@ -181,7 +181,7 @@ def test_nobody_else_loses_anything(alice: Account, charlie: Account, agent: Any
 
 @pytest.mark.django_db(transaction=True)
 def test_an_answer_that_comes_after_it_brings_nothing_back(alice: Account, nadia: Order) -> None:
-    """Of an attempt that is under way meanwhile: it does not count, and its delivery is sent as it is now."""
+    """The attempt was under way meanwhile. It does not count, and its delivery is sent as it is now."""
     token = uuid4()
     posts = delivery.claim(token, 100)
     assert any(NAME.encode() in post.body for post in posts)
@@ -210,7 +210,7 @@ def test_the_shop_reads_and_repeats_what_is_left(api: ApiClient, alice: Account,
     assert again.status_code == 201
     assert again.json()["id"] == id_
     assert again.json()["customer"]["name"] == "—"
-    # For a moment what ends in another database of the server holds them back.
+    # Transactions of the server's other databases may hold them back for a moment.
     feed = eventually(lambda: len(found := api.get("/api/v1/events").json()["data"]) == 2 and found)
     assert {event["data"]["customer_name"] for event in feed} == {"—"}
     assert Order.objects.count() == 1
@@ -272,7 +272,7 @@ def test_a_number_that_was_corrected_is_forgotten_and_the_order_is_not(alice: Ac
 
 @pytest.mark.django_db(transaction=True)
 def test_a_number_that_was_corrected_is_forgotten_beside_who_anonymises_the_order(alice: Account, agent: Any) -> None:
-    """Neither dies of a deadlock: both lock the orders first."""
+    """There is no deadlock, because both lock the orders first."""
     orders = [factories.make_order(alice, phone=PHONE) for _ in range(2)]
     for order in orders:
         edit = editing.Edit(customer_phone="0550 99 88 77", phone_e164="+213550998877")
@@ -373,7 +373,7 @@ def test_refused_rows_of_whoever_has_a_number_that_ends_like_it_stay(alice: Acco
 def test_refused_rows_that_do_not_say_whose_they_are_go_with_the_row_above(
     alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of merged cells; they may have the address, or notes."""
+    """As with merged cells. They may hold the address, or notes."""
     monkeypatch.setattr(customer_data, "BATCH", 2)
     places = {"customer_name": 0, "notes": 1, "customer_phone": 2, "external_id": 3}
     made = {"account": alice, "kind": "orders", "name": "x.csv", "size": 1, "actor": "x", "user_id": uuid4()}
@@ -436,7 +436,7 @@ def test_however_much_was_told_it_is_overwritten(nadia: Order) -> None:
 def test_what_was_told_of_many_orders_is_looked_for_once(
     alice: Account, api: ApiClient, agent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A merchant may have a million events, which takes seconds."""
+    """A merchant may have a million events, and to look through them takes seconds."""
     monkeypatch.setattr(customer_data, "BATCH", 2)
     for _ in range(5):
         order_of(alice, api, agent)
@@ -472,7 +472,7 @@ def test_what_was_told_is_found_page_by_page(alice: Account, nadia: Order, monke
     assert len(found.of([nadia.id])) == 4
     monkeypatch.setattr(personal, "_PAGE", 1)
     assert personal.events_of(alice.id, [nadia.id]).by_order == found.by_order
-    # Other transactions, of any database, may still be under way that began before.
+    # Older transactions, of any database, may still be under way.
     eventually(
         lambda: not personal.events_of(alice.id, [nadia.id], since=personal.events_of(alice.id, []).since).by_order
     )

@@ -1,4 +1,4 @@
-"""`prune` and beat's task: what is old goes, in batches that end anywhere, and nothing else does."""
+"""`prune` and beat's task: what is old goes, in batches that may end anywhere, and nothing else does."""
 
 import json
 from datetime import timedelta
@@ -56,7 +56,7 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     SecurityEntry.objects.filter(id=SecurityEntry.objects.first().id).update(created_at=timezone.now() - 4 * OLD)
 
     counted = json.loads(output("prune", "--dry-run", "--json"))
-    # What the deliveries leave behind cannot be seen while they are there.
+    # Events that would be left without deliveries cannot be counted while those are there.
     assert counted == went | {"events": 0, "dry_run": True}
     assert (Delivery.objects.count(), Session.objects.count()) == (13, 2)
     pruned = json.loads(output("prune", "--json"))
@@ -101,7 +101,7 @@ def test_what_a_dead_worker_had_claimed_of_what_was_dropped_goes_with_it(alice, 
 
 
 def test_what_is_resent_meanwhile_stays(webhook, delivery_of):
-    """The row is locked and looked at again before it goes."""
+    """The row is locked and checked again before it is deleted."""
     old = delivery_of(webhook, "failed", attempts=4, created_at=timezone.now() - OLD)
     batches = sweep(NINETY_DAYS)
     while next(batches)[0] != "sessions":
@@ -167,7 +167,7 @@ def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_secret_that_is_rotated_meanwhile_signs_for_its_day(alice, webhook, monkeypatch):
-    """The sweep pauses when it has begun to look, the merchant rotates, and it goes on."""
+    """The sweep pauses after it has begun to look, the merchant rotates, and the sweep goes on."""
     registry.rotate_secret(alice.id, webhook.id)
     Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(hours=1))
     looked_at = "FROM webhooks_webhook WHERE id > %(id)s"
@@ -198,7 +198,7 @@ def test_the_longest_time_that_may_be_set_is_gone_through(webhook, delivery_of):
 
 
 def test_the_ledger_is_no_log_that_retention_ends(alice):
-    """The chain of movements from the first on is what stock can be checked against."""
+    """Stock can be checked against the chain of movements, from the first one on."""
     product = factories.ProductFactory(account=alice)
     long_ago = timezone.now() - timedelta(days=5000)
     StockMovement.objects.create(
@@ -268,14 +268,14 @@ def test_a_worker_that_was_paused_past_its_lease_gives_back_nothing_of_the_next_
 
     duties.leave("prune", paused, is_done=True)
 
-    assert duties.age("prune") >= tasks.PRUNE_EVERY.total_seconds()  # nor is it done
+    assert duties.age("prune") >= tasks.PRUNE_EVERY.total_seconds()  # it is not marked as done, either
     assert tasks.prune() == {}
     duties.leave("prune", taken, is_done=False)
     assert tasks.prune()["deliveries"] == 7
 
 
 def test_what_was_noted_by_a_clock_that_was_ahead_holds_up_nothing(seven_old):
-    """Of a machine that has begun with a wrong date, say. Until that day comes nothing would be forgotten."""
+    """As when a machine has started with a wrong date. Otherwise nothing would be pruned until that day comes."""
     assert duties.take("prune", every=tasks.PRUNE_EVERY, lease=tasks.PRUNE_LEASE)
     days_pass("prune", -4000)
 

@@ -1,4 +1,4 @@
-"""Test orders are deleted after thirty days, with all that belongs to them; live ones never."""
+"""Test orders are deleted after thirty days, with everything that belongs to them; live ones never are."""
 
 import json
 from collections.abc import Callable
@@ -62,12 +62,12 @@ def test_test_orders_go_after_thirty_days(
 def test_what_was_told_of_them_forgets_the_customer(
     twin: Account, order_in: Callable[..., Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nobody would find it any more when the customer asks to be erased."""
+    """Otherwise nobody would find it when the customer asks to be erased."""
     monkeypatch.setattr(retention, "BATCH", 2)
     gone, young = [str(order_in(twin, 30.01).id) for _ in range(3)], str(order_in(twin, 29.9).id)
     with CaptureQueriesContext(connection) as queries:
         assert prune() == 3
-    assert looks_at_events(queries) == 1  # a twin that is tried out at length has a million of them
+    assert looks_at_events(queries) == 1  # a twin that is used for long has a million events
     told = [json.loads(body)["data"] for body in Event.objects.values_list("body", flat=True)]
     assert {data["id"] for data in told} == {*gone, young}
     for data in told:

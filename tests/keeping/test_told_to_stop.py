@@ -1,4 +1,4 @@
-"""Commands that are told to stop by a signal: what minds signals already, and what comes after."""
+"""Commands that a signal tells to stop: what already handles signals, and what happens next."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ TOLD = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Waits(commands.Command):
-    """Until it is told to stop, twice when it has begun to."""
+    """Tells itself to stop, and again while it is stopping."""
 
     requires_system_checks: list[str] = []  # type: ignore[assignment]
     stealth_options = ("told",)
