@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).with_name("description")
 
 
 def collection() -> str:
-    """The file's text."""
+    """Return the file's text."""
     described = generated()
     cache = installed(PACKAGE)
     done = subprocess.run(

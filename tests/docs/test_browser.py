@@ -57,7 +57,7 @@ def test_a_phone_shows_pages_in_its_width_and_lists_on_demand(visit: Callable[..
 
 
 def test_on_a_phone_each_cell_of_a_table_is_one_text_that_says_what_it_is(visit: Callable[..., Any]) -> None:
-    """The table's head is not shown there. Code in a cell stands among its words, and not on a line of its own."""
+    """The table's head is not shown there. Code in a cell stands among its words, not on a line of its own."""
     page = visit(viewport={"width": 360, "height": 740}).page
     page.goto("/docs/errors")
     cells = page.locator("table tr", has_text="bad_request").locator("th, td")

@@ -1,4 +1,4 @@
-"""Generators that people use make working clients of the description: each imports, lists and cancels an order.
+"""Generators that people use make working clients from the description: each imports, lists and cancels an order.
 
 The commands and programs are those of docs/clients.md, run against the service.
 """
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def run(
     request: pytest.FixtureRequest, tmp_path: Path, service: Service, key: str
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Generates a client, and runs the program that uses it, as often as it is called."""
+    """Generate a client, and run the program that uses it as often as called."""
     *generate, use = COMMANDS[request.param]
     environ = os.environ | {"URL": service.url, "KEY": key}
     if request.param == "python":
@@ -77,7 +77,7 @@ def test_a_generated_client_imports_lists_and_cancels(run: Any) -> None:
         "listed 1 true",
         "canceled canceled out of stock",
     ]
-    assert (again.returncode, again.stdout) == (0, done.stdout)  # the first answer, and nothing twice
+    assert (again.returncode, again.stdout) == (0, done.stdout)  # the first answer again, and nothing done twice
     assert refused.returncode == 1
     assert "external_id" in refused.stderr
     order = Order.objects.get()

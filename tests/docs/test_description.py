@@ -1,4 +1,4 @@
-"""The OpenAPI description satisfies the strictest linters that people run over it, without an exception."""
+"""The OpenAPI description passes the strictest linters that people run over it, without an exception."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ QUIET = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "
 
 @pytest.fixture
 def folder(tmp_path: Path, client: Client) -> Path:
-    """Where the linters are, the description as it is served in `openapi.yaml`."""
+    """The folder of the linters, with the description as served in `openapi.yaml`."""
     (tmp_path / "openapi.yaml").write_bytes(client.get("/api/schema").content)
     return tmp_path
 

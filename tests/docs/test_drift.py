@@ -1,4 +1,4 @@
-"""The comparison at the end of a whole run finds what only one of the two knows, and makes the run fail."""
+"""The comparison at the end of a whole run finds what only one of the two has, and makes the run fail."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def test_what_only_one_of_them_knows_is_told() -> None:
 
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """A suite of two tests, each of which sees one answer."""
+    """Run a suite of two tests, each of which sees one answer."""
     (folder / "test_two.py").write_text(
         "from tests.harness import drift\n"
         "def test_one(): drift.SEEN.add(('GET', '/api/v1/orders', 200))\n"
@@ -42,7 +42,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
         *("-p", "no:cacheprovider", *options),
     ]
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    outside["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # those that are not used take seconds
+    outside["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # loading unused ones takes seconds
     return subprocess.run(command, cwd=settings.BASE_DIR, env=outside, capture_output=True, text=True, check=False)
 
 

@@ -1,4 +1,4 @@
-"""Every example of the docs, in both languages, is run or held against what it stands for; none is only looked at."""
+"""Every example of the docs, in both languages, is run or compared with what it stands for; none is only looked at."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.webhooks.signed import BODIES, SECRET, headers_of
 DOCS = settings.BASE_DIR / "docs"
 EXAMPLES = DOCS / "examples"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "operations" not in path.parts)
-# What merchants read: each of these in English and in French.
+# What merchants read, each in English and in French.
 MERCHANTS = [
     *("index", "quick-start", "test-mode", "authentication", "orders", "products", "inventory", "webhooks", "events"),
     *("errors", "limits", "idempotency", "pagination", "regions", "programs", "clients", "changes", "team"),
@@ -43,7 +43,7 @@ def name_of(path: Path) -> str:
 
 
 def fences(path: Path) -> list[tuple[str, str]]:
-    """The fenced blocks of a page: what stands behind the fence, and the block."""
+    """Return the fenced blocks of a page: the words after the fence, and the block."""
     return re.findall(r"^```([^\n]*)\n(.*?)^```$", path.read_text(encoding="utf-8"), re.S | re.M)
 
 
@@ -92,7 +92,7 @@ def test_json_is_what_the_description_says(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_example_is_only_looked_at(page: Path) -> None:
-    """Each block is of a kind that a test of this folder, or of the signatures, runs."""
+    """A test in this folder, or one of the signatures, runs each kind of block."""
     shown_in_full = [path.read_text(encoding="utf-8") for path in EXAMPLES.iterdir()]
     run_here = {"bash", "json", "http", "sql", "sh", "text", "console", "yaml", "ini"}
     for info, block in fences(page):
@@ -154,7 +154,7 @@ def test_the_variables_of_the_quick_start_are_those_that_its_commands_use(page: 
 
 @pytest.mark.parametrize("page", [DOCS / "orders.md", DOCS / "fr/orders.md"], ids=name_of)
 def test_the_page_of_orders_says_how_long_each_text_may_be(page: Path) -> None:
-    said = re.sub(r"(?<=\d)\s(?=\d)", "", page.read_text(encoding="utf-8"))  # 2 000
+    said = re.sub(r"(?<=\d)\s(?=\d)", "", page.read_text(encoding="utf-8"))  # the guides write 2 000
     fields = OrderImport().fields
     texts = {name: fields[name] for name in ("customer_name", "customer_address", "notes", "external_id", "source")}
     bounds = {f"| `{name}` |": [field.max_length] for name, field in texts.items()} | {

@@ -1,4 +1,4 @@
-"""The Postman collection is the one that the description gives, and Postman can import it."""
+"""The Postman collection is the one made from the description, and Postman can import it."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def test_the_collection_has_every_operation() -> None:
 
 
 def test_a_recovery_can_be_sent_as_it_stands() -> None:
-    """However old the collection is: what Postman runs before the request says the times."""
+    """However old the collection is, what Postman runs before the request sets the times."""
     folders = json.loads(TARGET.read_text(encoding="utf-8"))["item"]
     (item,) = [item for folder in folders for item in folder["item"] if item["request"]["url"]["path"][-1] == "recover"]
     body = json.loads(item["request"]["body"]["raw"])

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Front:
-    """Stands before the service. The first requests get what `troubles` names, in turn; all later ones pass."""
+    """A front to the service. The first requests meet `troubles` in turn; all later ones pass."""
 
     def __init__(self, port: int, troubles: list[str]) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -62,14 +62,14 @@ class Front:
                 front.seen.append((trouble, self.headers["Idempotency-Key"]))
                 if trouble.isdigit():
                     return self._answer(int(trouble), {"Retry-After": "1"}, b"{}")
-                if trouble == "dated":  # as proxies may do it
+                if trouble == "dated":  # as some proxies do
                     return self._answer(503, {"Retry-After": "Wed, 21 Oct 2037 07:28:00 GMT"}, b"{}")
                 passed = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
                 passed.request("POST", self.path, body, dict(self.headers.items()))
                 answer = passed.getresponse()
                 content = answer.read()
                 passed.close()
-                if trouble == "lost":  # the service has done it, and nobody hears of it
+                if trouble == "lost":  # the service has done it, but nobody hears of it
                     return self.connection.shutdown(socket.SHUT_RDWR)
                 return self._answer(answer.status, {}, content)
 
@@ -80,7 +80,7 @@ class Front:
                 self.end_headers()
                 self.wfile.write(content)
 
-            def do_GET(self) -> None:  # what a redirect makes of a POST
+            def do_GET(self) -> None:  # as a redirect makes of a POST
                 front.seen.append((f"GET {self.path}", ""))
                 self._answer(200, {}, b'{"data":[]}')
 
@@ -111,7 +111,7 @@ def front(service: Service) -> Iterator[Callable[..., Front]]:
 
 @pytest.fixture(params=sorted(SHOPS))
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a shop's import of these orders against this address."""
+    """Run a shop's import of these orders against this address."""
     for path in EXAMPLES.glob("shop.*"):
         shutil.copy(path, tmp_path)
 
@@ -217,7 +217,7 @@ def test_the_page_shows_the_commands_that_are_run_here(page: str) -> None:
 
 
 class Running:
-    """A receiver as a process, and what it has kept."""
+    """A receiver as a process, and what it has stored."""
 
     def __init__(self, command: list[str], folder: Path, secret: str | None, port: int) -> None:
         self.port, self.store = port, folder / "kept.jsonl"
@@ -361,7 +361,7 @@ def test_without_its_secret_a_receiver_takes_nothing_and_says_why(
     try:
         started = Running(RECEIVERS[receiver], tmp_path, secret, secret_and_url[2])
     except AssertionError:
-        pass  # it has not begun to listen
+        pass  # it is not listening yet
     else:
         body = b'{"event":"order.confirmed","data":{}}'
         assert started.post(body, signed("whsec_", body, str(uuid4()), int(time.time()))) == 500

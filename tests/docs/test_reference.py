@@ -1,4 +1,4 @@
-"""The API reference says all that the description says, in lines that run."""
+"""The API reference says everything that the description says, in lines that run."""
 
 import json
 import re
@@ -131,7 +131,7 @@ def test_lines_import_an_order(live_server: Any, client: Client, key: str) -> No
     javascript = f"const url = {live_server.url!r}, key = {key!r};\n{lines(html, 'JavaScript')}"
     python = f"URL, KEY = {live_server.url!r}, {key!r}\n{lines(html, 'Python')}"
     curl = f"URL={live_server.url} KEY={key}\n{lines(html, 'curl')}"
-    # The same order four times: the first is made, the others are refused as its doubles or answered by it.
+    # The same order four times. The first is made; the others are refused as duplicates or get its answer.
     for command, text in (
         ([program("bash")], curl), ([program("node"), "--input-type=module", "-"], javascript),
         ([program("php")], php), ([program("python3")], python),

@@ -1,4 +1,4 @@
-"""The table of promises names tests, targets and rules that there are."""
+"""The table of promises names tests, targets and rules that exist."""
 
 import ast
 import re

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def site(*texts: str) -> library.Site:
-    """One French page of each text."""
+    """Return a site with one French page for each text."""
     made = {}
     for number, text in enumerate(texts):
         rendered = render(text, lambda address: address)
@@ -77,7 +77,7 @@ def test_no_language_is_indexed_anew_when_all_are_asked_in_turn(django_assert_ma
     for language in library.LANGUAGES:
         search(texts, language, "idempotence")
     for language in library.LANGUAGES:
-        with django_assert_max_num_queries(3 if language == "en" else 2):  # nothing is found in English, by three ways
+        with django_assert_max_num_queries(3 if language == "en" else 2):  # English finds nothing, in three ways
             search(texts, language, "idempotence")
 
 

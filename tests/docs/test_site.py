@@ -1,4 +1,4 @@
-"""The pages of /docs/: whole, linked, safe, in three languages, and with nothing from outside."""
+"""The pages of /docs/: complete, linked, safe, in three languages, and with nothing from outside."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ NAMES = [(language, name) for language, name, _path in library._written()] + [("
 
 @pytest.fixture(params=sorted(NAMES), ids="-".join)
 def page(request: pytest.FixtureRequest) -> library.Page:
-    """Each there is. They are made by the worker that looks at them, and not by all that collect tests."""
+    """Each page there is. Only the worker that looks at it makes it, not all that collect tests."""
     return library.site().pages[request.param]
 
 
@@ -80,7 +80,7 @@ def test_a_page_is_well_made(page: library.Page, client: Client) -> None:
 def test_the_way_between_the_languages(client: Client) -> None:
     assert '<a href="/docs/fr/orders" lang="fr" hreflang="fr">Français</a>' in read(client, "/docs/orders")
     assert '<a href="/docs/orders" lang="en" hreflang="en">English</a>' in read(client, "/docs/fr/orders")
-    # A page that is not translated leads to the French beginning, which lists it in English.
+    # A page without a translation leads to the French start page, which lists it in English.
     assert '<a href="/docs/fr/" lang="fr" hreflang="fr">Français</a>' in read(client, "/docs/architecture")
     assert '<a href="/docs/architecture" lang="en">' in read(client, "/docs/fr/")
 
@@ -90,7 +90,7 @@ def test_arabic_pages_run_from_right_to_left(client: Client) -> None:
     assert '<html lang="ar-dz" dir="rtl">' in html
     assert '<a href="/docs/fr/agents" lang="fr" hreflang="fr">Français</a>' in html
     assert '<a href="/docs/ar/agents" lang="ar-dz" hreflang="ar-dz">العربية</a>' in read(client, "/docs/agents")
-    # What is not in Arabic is listed in French, else in English, and leads back to the Arabic beginning.
+    # A page without an Arabic version is listed in French, else in English, and leads back to the Arabic start page.
     beginning = read(client, "/docs/ar/")
     assert '<a href="/docs/fr/orders" lang="fr">' in beginning
     assert '<a href="/docs/operators" lang="en">' in beginning
@@ -177,7 +177,7 @@ def test_git_and_the_image_leave_out_what_operators_fill_in(file: str, name: str
 def test_a_reader_who_has_it_gets_a_304_and_no_query_unless_it_is_searched(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    client.get("/docs/search?q=webhook")  # the first one has the vectors made
+    client.get("/docs/search?q=webhook")  # the first one makes the vectors
     for url, queries in (("/docs/orders", 0), ("/docs/search?q=webhook", 2), ("/docs/regions/communes.csv", 0)):
         with django_assert_num_queries(2 * queries):
             first = client.get(url)
@@ -198,7 +198,7 @@ def test_who_hears_a_table_is_told_whose_row_and_which_column_a_cell_is_in() -> 
     html = render("| a | b |\n|---|---|\n| 1 | 2 |\n|   | 3 |\n", lambda address: address).html
     assert '<th scope="col">a</th>' in html
     assert '<th scope="row">1</th>\n<td data-label="b">2</td>' in html
-    assert '<td></td>\n<td data-label="b">3</td>' in html  # nobody's
+    assert '<td></td>\n<td data-label="b">3</td>' in html  # a row without a name
 
 
 def test_html_in_the_text_is_shown_and_columns_keep_their_side() -> None:
