@@ -1,4 +1,4 @@
-"""The alerts ring for what they say, and for nothing else: tried by Prometheus' own tool."""
+"""The alerts ring for what they say, and for nothing else, according to Prometheus' own tool."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ WEB = {
     'codservice_duty_age_seconds{duty="beat"}': "5x60",
     'codservice_duty_age_seconds{duty="prune"}': "3600x60",
     "codservice_oldest_due_seconds": "0x60",
-    # Of workers' counters a web of its own has these.
+    # A web service has these of the worker's counters, too.
     "codservice_delivery_sweeps_total": "0x60",
     'codservice_delivery_attempts_total{outcome="delivered"}': "0x60",
     'codservice_delivery_attempts_total{outcome="unreadable_secret"}': "0x60",
@@ -41,7 +41,7 @@ NO_DATABASE = {name: "_x60" for name in WEB if re.match("codservice_(duty|oldest
 
 
 def of(instance: str, figures: dict[str, str]) -> dict[str, str]:
-    """Series that a host tells."""
+    """Return the series that a host reports."""
     told = {}
     for name, values in figures.items():
         figure, _, labels = name.rstrip("}").partition("{")
@@ -50,7 +50,7 @@ def of(instance: str, figures: dict[str, str]) -> dict[str, str]:
 
 
 def ringing(tmp_path: Path, series: dict[str, str]) -> set[str]:
-    """The alerts that ring after half an hour."""
+    """Return the alerts that ring after half an hour."""
     expected = [
         {"eval_time": "30m", "alertname": name, "exp_alerts": [{"exp_labels": {"never": "so"}}]} for name in RULES
     ]

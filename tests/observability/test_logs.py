@@ -58,7 +58,7 @@ def test_a_run_over_the_api_leaves_no_key_secret_telephone_number_or_name_in_any
         assert web.send("GET", f"{ORDERS}/{quote(phone)}", key=key).status == 404
         cancel = f"{ORDERS}/{made.json()['id']}/cancel"
         assert web.send("POST", cancel, {"reason": name}, {"X-Request-Id": "the-cancel"}, key=key).status == 200
-        # A crash whose error tells of the row, as PostgreSQL's do.
+        # A crash whose error quotes the row, as PostgreSQL's errors do.
         with psycopg.connect(database_url(), autocommit=True) as other:
             other.execute("ALTER TABLE orders_order ADD CONSTRAINT broken CHECK (version > 9) NOT VALID")
             crash = web.send("POST", ORDERS, {**order, "external_id": f"again-{name}"}, key=key)
@@ -271,7 +271,7 @@ def test_the_lines_of_a_library_have_the_same_form(lines):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_task_whose_database_is_away_says_one_sentence_and_any_other_error_is_told_whole(lines):
-    """Whether a message asks for it or the worker's own clock does. So does one before the first `migrate`."""
+    """Whether a message or the worker's own clock starts the task, and also before the first `migrate`."""
     stop = "SELECT pg_terminate_backend(pg_backend_pid())"
     unwritable = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
     empty = "SET search_path = pg_temp"
@@ -302,7 +302,7 @@ def test_an_id_that_a_client_sends_goes_through_the_net_too(text):
 
 @pytest.mark.parametrize("write", [str, lambda id_: id_.hex], ids=["with hyphens", "without"])
 def test_an_id_of_a_tracing_library_is_logged_as_it_is_echoed(write):
-    """Its digits look like a telephone number."""
+    """Its digits look like a phone number."""
     sent = write(UUID("f5bae32f-0566-4624-9f63-e3a599582f0b"))
     assert logs.sane_request_id(sent) == sent
     assert logs.redacted(f"of {sent}") == f"of {sent}"

@@ -1,4 +1,4 @@
-"""/metrics adds up what all processes of a host count, asks the database little, and tells only who may know."""
+"""/metrics sums the counts of all processes of a host, asks the database little, and answers only who may ask."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def test_whichever_process_is_asked_it_tells_of_all(start, receiver):
         web.send("GET", path)
     web.send("PROPFIND", "/nowhere")
     statuses = list[int]()
-    while statuses.count(429) < 3:  # a minute may end meanwhile
+    while statuses.count(429) < 3:  # a minute may end in between
         statuses.append(web.send("GET", ORDERS, key=limited).status)
     for path in ("/", "/fails", "/hangs"):
         body = {"url": receiver.url(path), "events": ["order.cancelled"]}
@@ -123,7 +123,7 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 
 @needs_root
 def test_a_full_disk_ends_no_process_that_counts(tmp_path, monkeypatch):
-    """Neither one that needs more room for its counters nor one that is started then."""
+    """Neither one that needs more room for its counters, nor one that starts then."""
     with small_disk(tmp_path / "disk", 2) as disk:
         folder = disk.folder / "counters"
         environ = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(folder)}
