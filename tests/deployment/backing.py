@@ -54,5 +54,5 @@ def pgbouncer(layout: Layout, address: str, port: int = 6432) -> Process:
     file = layout.runtime / "pgbouncer.ini"
     file.write_text((OPERATIONS / "pgbouncer/pgbouncer.ini").read_text() + changes)
     file.chmod(0o644)
-    options = server_user(layout).options()  # it refuses root
+    options = server_user(layout).options()  # it refuses to run as root
     return Process("pgbouncer", [PROGRAM, "-q", str(file)], options=options, log=layout.data / "pgbouncer.log")

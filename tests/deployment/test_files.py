@@ -334,7 +334,7 @@ def test_what_compose_and_kubernetes_set_is_a_setting() -> None:
     given = {name.removesuffix("_FILE") for name in given}
     for each in resources():
         given |= set(each.get("data", {})) | set(each.get("stringData", {}))
-    # The second URL is what migrations get as DATABASE_URL.
+    # Migrations get the second URL as DATABASE_URL.
     assert given - {"DIRECT_DATABASE_URL"} <= SETTINGS
     assert {"SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS", "TRUSTED_PROXIES"} <= given
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.hosts
 
 
 class Container:
-    """One role's process as a container of the image would run it: its user, its environment, its command."""
+    """One role's process, run as in a container of the image: its user, its environment, its command."""
 
     def __init__(self, image: Stage, command: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
         self.output, self.environment = output, environment
@@ -133,7 +133,7 @@ def test_the_image_serves_as_another_user_and_stops_when_told(image, environment
     pulses.chmod(0o777)
 
     def started(name: str) -> Container:
-        # Each container has a /tmp of its own.
+        # Each container has its own /tmp.
         pulse = {"PULSE_FILE": str(pulses / name)}
         return Container(image, role(name), environment | pulse, tmp_path / f"{name}.log")
 

@@ -1,4 +1,4 @@
-"""docs/operations/partition.sql divides deliveries and attempts by time, and deliveries go on as before."""
+"""docs/operations/partition.sql partitions deliveries and attempts by time, and deliveries go on as before."""
 
 import os
 import re
