@@ -13,12 +13,12 @@ import pytest
 from tests.harness.processes import CHECKOUT
 from tests.harness.source import ROOMS, files_of
 
-# Inside the ground, likewise: each imports only itself and what stands after it.
+# Likewise within the ground: each imports only itself and what comes after it.
 GROUND = (
     ("operations",),
     ("onebox",),
     ("run",),
-    ("urls", "middleware", "settings"),  # what puts the rest together
+    ("urls", "middleware", "settings"),  # these put the rest together
     ("uploads",),
     ("docs",),
     ("api", "files"),
@@ -41,7 +41,7 @@ GROUND = (
     ("data_folder", "wire"),
     ("errors", "values", "days", "charts"),
 )
-# Names that Django, DRF and Celery give, and those that each room has for its part of one thing.
+# Names given by Django, DRF and Celery, and those that each room has for its part of one thing.
 SHARED_NAMES = {
     *("__init__", "__main__", "admin", "apps", "filters", "forms", "models", "serializers", "tasks", "urls", "views"),
     *("account_pages", "bodies", "metrics", "openapi", "retention"),
@@ -49,7 +49,7 @@ SHARED_NAMES = {
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The dotted names that a file imports, wherever in it: `package.module` or `package.module.name`."""
+    """Yield the dotted names that a file imports anywhere: `package.module` or `package.module.name`."""
     package = path.relative_to(CHECKOUT).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -90,7 +90,7 @@ def test_inside_the_ground_imports_go_one_way_too() -> None:
 
 
 def test_rules_know_no_framework_of_the_api() -> None:
-    """What moves orders, stock and deliveries is called by console, commands and tasks alike."""
+    """Console, commands and tasks alike call what moves orders, stock and deliveries."""
     rules = [
         *("orders/importing.py", "orders/editing.py", "orders/lifecycle.py", "orders/shipments.py"),
         *("inventory/stock.py", "inventory/catalog.py"),
@@ -118,7 +118,7 @@ Nothing().run_from_argv(['manage.py', 'nothing'])""",
 
 @pytest.mark.parametrize("start", STARTS)
 def test_what_starts_loads_rules_and_no_pages(start: str) -> None:
-    """Commands, which people wait for, need neither the API nor the console nor the manual."""
+    """People wait for commands, which need neither the API nor the console nor the manual."""
     pages = {"rest_framework.views", "drf_spectacular.generators", "agents.admin", "markdown_it", "phonenumbers"}
     lines = f"{start}\nimport sys\nsys.exit(' '.join({pages} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=CHECKOUT, capture_output=True, text=True)
@@ -143,7 +143,7 @@ def test_the_files_that_the_pages_for_developers_name_are_there(page: str) -> No
 
 
 def test_no_file_of_tests_is_needed_by_another() -> None:
-    """What two of them need stands in a module of its own."""
+    """What two of them need is in a module of its own."""
     names = {path.stem for path in (CHECKOUT / "tests").rglob("test_*.py")}
     needed = {
         str(path.relative_to(CHECKOUT)): both

@@ -1,4 +1,4 @@
-"""What is measured can be measured."""
+"""Each benchmark can be imported, and says how it is called."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 from tests.harness.processes import CHECKOUT
 
 FILES = [path for path in sorted((CHECKOUT / "benchmarks").glob("*.py")) if not path.stem.startswith("__")]
-PARTS = [path for path in FILES if "\ndef main(" in path.read_text()]  # the others belong to one of these
+PARTS = [path for path in FILES if "\ndef main(" in path.read_text()]  # each of the others belongs to one of these
 
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES])

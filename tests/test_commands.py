@@ -35,7 +35,7 @@ def started(*arguments: str, **changes: str) -> "subprocess.Popen[str]":
 
 
 def said(*arguments: str, **changes: str) -> tuple[int, str]:
-    """A command's exit status, and what it says on stderr."""
+    """Return a command's exit status, and what it says on stderr."""
     with started(*arguments, **changes) as running:
         problem = running.communicate(timeout=PATIENCE)[1]
     return running.returncode, problem
@@ -80,7 +80,7 @@ def test_what_is_said_is_in_no_colour_of_an_error() -> None:
 
 
 def test_nothing_in_what_scripts_read_is_obeyed_by_a_terminal() -> None:
-    """And all of it is there for whoever reads it as JSON."""
+    """All of it is still there for whoever reads it as JSON."""
     out, row = StringIO(), {"name": "شريف \x1b[2J \x9b2J \u202e \u2028 é"}
     Command(stdout=out).print_json(row)
     assert json.loads(out.getvalue()) == row
@@ -135,7 +135,7 @@ def test_without_its_database_it_says_where_it_looked() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_where_no_more_connections_are_let_in_it_says_so() -> None:
-    """And does not ask whether the database runs, which has just answered."""
+    """It does not ask whether the database runs, since that has just answered."""
     who, crowded = f"//{connection.settings_dict['USER']}", "one_too_many"
     make = psycopg.sql.SQL(f"CREATE ROLE {crowded} LOGIN CONNECTION LIMIT 0 PASSWORD {{}}")
     with psycopg.connect(database_url(), autocommit=True) as session:

@@ -1,4 +1,4 @@
-"""Production installs what the service imports when it runs, and nothing besides."""
+"""Production installs what the service imports when it runs, and nothing else."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ REPORTING = names(PROJECT["optional-dependencies"]["observability"])
 
 
 def imported() -> dict[str, set[str]]:
-    """The distributions that may give it, by each module of others that run-time code imports."""
+    """Return each third-party module that run-time code imports, with the distributions that may provide it."""
     nodes = [
         node
         for room in ROOMS
@@ -64,7 +64,7 @@ PINNED = ["requirements.txt", "tests/requirements.txt", "tests/attack/requiremen
 
 @pytest.mark.parametrize("file", PINNED)
 def test_every_package_is_pinned_with_the_hashes_that_pip_holds_it_to(file: str) -> None:
-    """Where one has a hash pip takes none without; `make pins` writes them."""
+    """When one package has a hash, pip takes none without; `make pins` writes them."""
     text = (CHECKOUT / file).read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     with_hashes = re.compile(r"\S+==\S+( ;[^\\]+?)?( +--hash=sha256:[0-9a-f]{64})+")
@@ -83,7 +83,7 @@ def test_nothing_is_installed_past_the_hashes() -> None:
     assert len(way.findall(text)) == 2
     assert all("--require-hashes" in each for each in way.findall(text))
     assert len(installs) == 12
-    # What `install` stands for is given files.
+    # The definition of `install` gets its files as `$(2)`.
     assert [install for install in installs if "-r " not in install and "$(2)" not in install] == []
     in_image = re.findall(r"\$pip install ([^\n]*)", (CHECKOUT / "image/packages.sh").read_text())
     assert len(in_image) == 1

@@ -17,7 +17,7 @@ from tests.harness.processes import CHECKOUT
 
 OUR_APPS = {"codservice", "orders", "inventory", "webhooks", "agents"}
 OUR_COMMANDS = {name for name, app in get_commands().items() if str(app).split(".")[0] in OUR_APPS}
-# Read by `make run` before there are settings.
+# `make run` reads these before there are settings.
 OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DATA_DIR", "PULSE_FILE"}
 
 
@@ -107,7 +107,7 @@ def test_make_has_the_targets_that_the_readme_names() -> None:
 
 
 def test_links_between_the_files_lead_somewhere() -> None:
-    """As they are read in the repository; tests/docs/test_site.py follows those of the served pages."""
+    """As read in the repository; tests/docs/test_site.py follows the links of the served pages."""
     for page in [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"

@@ -1,4 +1,4 @@
-"""Between tests that commit the database is as `migrate` leaves it, whatever they did. In this order."""
+"""Between tests that commit, the database is as `migrate` leaves it, whatever they did. Their order matters."""
 
 import random
 

@@ -54,7 +54,7 @@ def test_a_sign_between_two_pieces_of_a_large_file_is_whole() -> None:
         "Amélie Ünal, Muñoz".encode("cp1252"),
         HEADER.encode() + "Amélie\r\n".encode("cp1252"),
         ARABIC.encode("iso8859-6", "replace"),
-        *(text.encode(f"utf-16-{end}") for text in ("sku;name\n", ARABIC) for end in ("le", "be")),  # without its mark
+        *(text.encode(f"utf-16-{end}") for text in ("sku;name\n", ARABIC) for end in ("le", "be")),  # without a BOM
         FRENCH.encode("utf-32"),
         b"\x81\x8d\xff",
     ],

@@ -1,4 +1,4 @@
-"""`make` over an environment of before."""
+"""`make` over an environment from before."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from tests.harness.processes import CHECKOUT
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """With an environment that is filled."""
+    """A checkout with a filled environment."""
     shutil.copy2(CHECKOUT / "Makefile", tmp_path)
     (tmp_path / "requirements.txt").touch()
     (tmp_path / ".venv/bin").mkdir(parents=True)

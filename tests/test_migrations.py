@@ -55,7 +55,7 @@ def test_every_migration_has_a_reverse():
 
 @contextmanager
 def database_of_its_own(blocker, name, template="template1", options=""):
-    """A database of its own, to which the connection leads meanwhile."""
+    """Make a database and let the connection lead to it meanwhile."""
     with blocker.unblock():
         original = connection.settings_dict["NAME"]
         name = f"{original}_{name}"
@@ -79,7 +79,7 @@ def scratch(django_db_setup, django_db_blocker):
 
 
 def tables(database):
-    """The tables, columns, indexes, constraints and triggers there are."""
+    """Return the existing tables, columns, indexes, constraints and triggers."""
     with database.cursor() as cursor:
         cursor.execute(
             "SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable"
@@ -109,7 +109,9 @@ def test_all_can_be_taken_back_and_made_again(scratch):
 
 def test_a_new_database_is_as_all_migrations_one_by_one_leave_it(scratch, django_db_blocker, monkeypatch, tmp_path):
     def copied():
-        """The script of this database's copy: PostgreSQL words a few conditions otherwise when it has read its own."""
+        """Return the script of a copy of this database. PostgreSQL words a few conditions otherwise after reading its
+        own.
+        """
         (tmp_path / "copy.sql").write_text(script())
         with database_of_its_own(django_db_blocker, "copy"), monkeypatch.context() as patch:
             patch.setattr(new_database, "SCRIPT", tmp_path / "copy.sql")
@@ -117,7 +119,7 @@ def test_a_new_database_is_as_all_migrations_one_by_one_leave_it(scratch, django
             return script()
 
     new_database.fill()
-    migrate_one_by_one()  # those that are younger than the script
+    migrate_one_by_one()  # those newer than the script
     at_once = copied()
     with database_of_its_own(django_db_blocker, "stepwise"):
         migrate_one_by_one()
@@ -139,7 +141,7 @@ def test_a_new_database_is_made_at_once(scratch, monkeypatch):
 def test_a_new_database_that_is_not_unicode_is_refused_before_anything_is_in_it(
     django_db_setup, django_db_blocker, tmp_path, encoding
 ):
-    """As of a server that was installed where no locale was set. SQL_ASCII would count bytes for letters."""
+    """As on a server that was installed without a locale. SQL_ASCII would count bytes as letters."""
     options = f"ENCODING {encoding} LOCALE 'C' LOCALE_PROVIDER libc"
     (tmp_path / "a.dump").touch()
     with database_of_its_own(django_db_blocker, "other", "template0", options):
@@ -183,12 +185,12 @@ def test_of_a_new_database_that_could_not_be_made_nothing_is_left(scratch, monke
 
 # --- Safe beside a running service -----------------------------------------------------------------------------------
 
-# What the linter says of migrations, and why that is no harm. Its own marks in the migrations would make production
-# import a tool of development.
+# What the linter says of migrations, and why it is harmless. Its own marks in the migrations would make production
+# import a development tool.
 HARMLESS = {
-    # It misreads indexes on expressions: the table is made by the same migration, and empty.
+    # It misreads indexes on expressions: the same migration makes the table, which is empty.
     ("accounts", "0001_initial"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
-    # And that of a GIN index, likewise.
+    # Likewise with a GIN index.
     ("orders", "0017_search"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
 }
 
@@ -251,7 +253,7 @@ def counted(database):
 
 @pytest.fixture(scope="module")
 def first_state(django_db_setup, django_db_blocker):
-    """The name of a database in the first state, with rows, to make others from."""
+    """The name of a database in the first state, with rows, as a template for others."""
     with database_of_its_own(django_db_blocker, "first") as made:
         for label, name in FIRST.items():
             call_command("migrate", label, name, verbosity=0)
@@ -268,13 +270,13 @@ def first(first_state, django_db_blocker):
         yield made
 
 
-# A migration with one after it on which no other rests, and the table that this one changes.
+# A migration whose successor nothing else depends on, and the table that this successor changes.
 LAST_BUT_ONE, CHANGED = ("inventory", "0004_check_bound_of_stock"), "inventory_product"
 
 
 @pytest.fixture(scope="module")
 def late_state(first_state, django_db_blocker):
-    """The same with one migration left to do: to see how one waits there is no need to apply all before it again."""
+    """The same with one migration left to apply: to see how that one waits, those before need not be applied again."""
     with database_of_its_own(django_db_blocker, "late", template=first_state) as made:
         executor = MigrationExecutor(made)
         others = [node for node in executor.loader.graph.leaf_nodes() if node[0] != LAST_BUT_ONE[0]]
@@ -284,7 +286,7 @@ def late_state(first_state, django_db_blocker):
 
 @pytest.fixture
 def late(late_state, django_db_blocker):
-    """A database with rows, and one migration left to do."""
+    """A database with rows, and one migration left to apply."""
     with database_of_its_own(django_db_blocker, "scratch", template=late_state) as made:
         yield made
 
@@ -315,7 +317,7 @@ def impatient(monkeypatch):
 
 @pytest.fixture
 def other(request):
-    """Another session of the test's database, which has a transaction open."""
+    """Another session of the test's database, with an open transaction."""
     made = request.getfixturevalue("late" if "late" in request.fixturenames else "first")
     with psycopg.connect(**made.get_connection_params() | {"context": None, "application_name": "psql"}) as session:
         yield session
@@ -358,7 +360,7 @@ def test_it_tries_again_by_itself(late, other, impatient):
     assert checks.migrations() == ""
 
 
-# What those do who go on with the code of before: an import, a decision, a list.
+# What goes on running with the old code: an import, a decision, a list.
 OLD_CODE = (
     FIRST_ORDERS,
     """UPDATE orders_order SET status = 'confirmed', version = version + %s WHERE id = (
@@ -378,7 +380,7 @@ def test_migrations_of_100_000_orders_keep_nobody_waiting_who_works_with_the_cod
     def work(statement):
         longest, done = 0.0, 0
         with psycopg.connect(**parameters) as session:
-            session.execute("SET lock_timeout = '2s'")  # as a request has it, which is 503 then
+            session.execute("SET lock_timeout = '2s'")  # as a request has it, where it makes a 503
             while not stop.is_set():
                 began = time.monotonic()
                 session.execute(statement, [1])
@@ -403,7 +405,7 @@ def test_migrations_of_100_000_orders_keep_nobody_waiting_who_works_with_the_cod
 def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_be(first, other, impatient):
     call_command("migrate", "orders", "0004", verbosity=0)
     first.close()
-    # It holds up the indexes of order's table after the first: they wait for whoever writes there.
+    # It holds up the indexes of orders' table after the first, since these wait for whoever writes there.
     with first.cursor() as cursor:
         cursor.execute(
             "CREATE INDEX order_to_call ON orders_order (call_state, call_due_at, id)"
@@ -422,7 +424,7 @@ def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_
 
 
 def test_one_migrates_at_a_time(late):
-    """Each of several hosts may begin with `migrate`."""
+    """Each of several hosts may start with `migrate`."""
     at_once(3, lambda _: call_command("migrate", verbosity=0, stderr=StringIO()))
 
     assert checks.migrations() == ""

@@ -1,4 +1,4 @@
-"""Our backend for PostgreSQL, where it is not Django's."""
+"""Our backend for PostgreSQL, where it differs from Django's."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -31,7 +31,7 @@ def test_times_are_read_in_utc_by_what_psycopg_has_for_them(cursor: Any) -> None
 @pytest.mark.django_db
 @pytest.mark.parametrize(("state", "expected"), [("57P03", True), ("53100", True), ("08P01", True), ("55P03", False)])
 def test_by_its_code_an_error_says_whether_the_database_is_away(state: str, expected: bool) -> None:
-    """08P01 is PgBouncer's, which says `server login has been failing`; 55P03 a lock that was not had in time."""
+    """08P01 is PgBouncer's for `server login has been failing`; 55P03 is a lock that was not available in time."""
     with pytest.raises(OperationalError) as raised, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"DO $$ BEGIN RAISE 'no' USING ERRCODE = '{state}'; END $$")
     assert is_away(raised.value) is expected

@@ -90,13 +90,13 @@ def test_production_settings_pass_djangos_own_check():
         ("WEBHOOK_CA_FILE", "/no/where.pem"),
         ("WEBHOOK_CA_FILE", "/"),
         ("WEBHOOK_CA_FILE", __file__),
-        ("METRICS_TOKEN_FILE", sys.executable),  # no text
+        ("METRICS_TOKEN_FILE", sys.executable),  # not a text file
         ("METRICS_TOKEN", "seize-caractères-et-plus"),
         ("ENCRYPTION_KEYS", ""),
         ("DELIVERY_RETENTION_DAYS", "0"),
         ("DELIVERY_RETENTION_DAYS", "10001"),
         ("CUSTOMER_RETENTION_DAYS", "-1"),
-        ("CUSTOMER_RETENTION_DAYS", "30"),  # less than deliveries, which name customers, are kept
+        ("CUSTOMER_RETENTION_DAYS", "30"),  # shorter than deliveries, which name customers, are kept
     ],
 )
 def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value):
@@ -132,7 +132,7 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
     ],
 )
 def test_no_part_is_said_of_an_address_that_cannot_be_read(name, url):
-    """Libraries name what they take for its port: where a password has a slash, that is what stands before it."""
+    """Libraries quote what they take for the port, which is what precedes a slash in the password."""
     result = manage("check", env={name: url})
     assert result.returncode == 1
     assert name in result.stderr
@@ -158,7 +158,7 @@ def test_demo_data_is_asked_for_as_anything_is_switched_on():
 
 
 def shown(expression, **env):
-    """What an expression about the settings gives where these variables are set."""
+    """Return the value of an expression about the settings, with these variables set."""
     show = f"from django.conf import settings; print(({expression}))"
     result = manage("shell", "--no-imports", "-c", show, env=env)
     assert result.returncode == 0, result.stderr
@@ -221,7 +221,7 @@ def test_a_production_without_secrets_does_not_start(tmp_path):
 
 @pytest.mark.parametrize("name", ["ENCRYPTION_KEYS", "ENCRYPTION_KEYS_FILE"])
 def test_an_encryption_key_that_would_not_be_used_is_refused(tmp_path, name):
-    """Without a SECRET_KEY both secrets are those of the data folder."""
+    """Without a SECRET_KEY both secrets come from the data folder."""
     secrets(tmp_path)
     (tmp_path / "key").write_text(PRODUCTION["ENCRYPTION_KEYS"])
     value = str(tmp_path / "key") if name.endswith("_FILE") else PRODUCTION["ENCRYPTION_KEYS"]
@@ -297,7 +297,7 @@ def test_a_file_that_is_empty_makes_no_development_server(tmp_path, name, text):
 
 
 def test_a_secret_key_in_a_file_stays_what_it_was(tmp_path):
-    """Feeds' cursors and sessions are signed with it, those of the version before too."""
+    """It signs feeds' cursors and sessions, also those of the version before."""
     (tmp_path / "key").write_text(f"{PRODUCTION['SECRET_KEY']}\n")
     show = "from django.conf import settings; print(settings.SECRET_KEY.encode()[-3:])"
     env = {"SECRET_KEY_FILE": str(tmp_path / "key")}

@@ -19,7 +19,7 @@ from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWrite
 from orders.order_files.columns import COLUMNS
 from tests.harness.sheets import Failed, workbook, write_xlsx
 
-# Whoever reads a spreadsheet starts a process that does.
+# Reading a spreadsheet starts a process.
 reads_sheet = pytest.mark.process
 
 FORMULAS = [
@@ -116,7 +116,7 @@ def test_a_number_of_a_spreadsheet_is_what_people_see_there(tmp_path: Path) -> N
 @reads_sheet
 def test_the_error_of_a_formula_is_what_people_see_there(tmp_path: Path) -> None:
     failed = [Failed("#REF!"), 'c t="e">', Failed("#N/A")]
-    write_xlsx(tmp_path / "t.xlsx", [["a", "b", "c"], *[failed] * 10_000])  # more than is looked at in one piece
+    write_xlsx(tmp_path / "t.xlsx", [["a", "b", "c"], *[failed] * 10_000])  # more than one piece's worth
 
     rows = list(Table(tmp_path / "t.xlsx"))
 
@@ -127,7 +127,7 @@ def test_the_error_of_a_formula_is_what_people_see_there(tmp_path: Path) -> None
 @reads_sheet
 @pytest.mark.parametrize("is_of_windows", [False, True])
 def test_a_formula_without_a_result_is_no_empty_cell(tmp_path: Path, is_of_windows: bool) -> None:
-    """As programs write it that do not calculate; an empty text is a result."""
+    """As written by programs that do not calculate. An empty text is a result."""
     formulas = (
         '<c><f>1+1</f></c><c t="n" s="0"><f>1+1</f><v/></c><c s="0"><f t="shared" si="0"/> <v> </v></c>'
         '<c t="str"><f>""</f><v/></c><c><f>1+1</f><v>2</v></c><c t="e"><f>NA()</f><v>#N/A</v></c>'
@@ -209,7 +209,7 @@ def test_a_table_begins_below_empty_rows(tmp_path: Path, above: str, heading: st
 @pytest.mark.parametrize(
     ("text", "apart"),
     [
-        ("a\n\n1\n\n2\n\n\n\n3\n\n4\n", ["3"]),  # its line ends are doubled
+        ("a\n\n1\n\n2\n\n\n\n3\n\n4\n", ["3"]),  # with doubled line ends
         ("a\n\n1\n2\n\n3\n4\n", ["3"]),
         ("a\n1\n\n2\n\n3\n", ["2", "3"]),
     ],
@@ -257,7 +257,7 @@ LISTED = tuple(Column(name, name.title()) for name in ("sku", "name", "price", "
     [
         ("Exporté le;26/11/2026;;\nSKU;Name;Price;Stock\nROB-1;Robe;2500;3\n", ["SKU", "Name", "Price", "Stock"]),
         ("Liste;;;\nName;Boutique Lina;;\n;;;\nx;SKU;Name;Price\n1;ROB-1;Robe;2500\n", ["x", "SKU", "Name", "Price"]),
-        # What names two of them is a header itself, and so is what no clearer row follows, or one that is far below.
+        # A row that names two of them is a header itself. So is one without a clearer row below, or with it far below.
         ("Réf;Name;Price;n\nSKU;Name;Price;Stock\n", ["Réf", "Name", "Price", "n"]),
         ("Réf;Nom;Prix;n\nName;Price;2500;3\n", ["Réf", "Nom", "Prix", "n"]),
         ("a;b;c;d\n" + "1;2;3;4\n" * MAX_TITLES + "SKU;Name;Price;Stock\n", ["a", "b", "c", "d"]),
@@ -275,7 +275,7 @@ def test_a_period_or_a_name_above_is_no_header(tmp_path: Path, rows: str, header
     [
         ("Article;;;Price;\nSKU;Name;Poids;Price;Stock\nROB-1;Robe;2;2500;3\n", "SKU;Name;Poids;Price;Stock", 3),
         ("Liste;;;;\n\nN°;Name;;Price;\n;SKU;Name;Price;Stock\n1;ROB-1;Robe;25;3\n", "N°;SKU;Name;Price;Stock", 5),
-        # Which is not so where the next row has no more cells, or names less.
+        # This is not so where the next row has no more cells, or names fewer.
         ("Name;Price;;x\nSKU;Name;Price;\nROB-1;Robe;25;3\n", "Name;Price;;x", 2),
         ("Name;Price;;\nSKU;Robe;Sac;Price\nROB-1;Robe;25;3\n", "Name;Price;;", 2),
         ("Name;Price;;\n\nSKU;Name;Price;Stock\nROB-1;Robe;25;3\n", "Name;Price;;", 3),
@@ -347,7 +347,7 @@ def test_what_a_terminal_obeys_is_told_of_no_heading(tmp_path: Path) -> None:
 
 
 def sheet_with(path: Path, cells: str) -> Path:
-    """An XLSX file whose only sheet has these rows."""
+    """Write an XLSX file whose only sheet has these rows."""
     write_xlsx(path, [])
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name) for name in file.namelist()}
@@ -384,7 +384,7 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path: Path, cells: str, says: s
 
 
 def shared(path: Path, text: str, cells: int) -> Path:
-    """A file whose second row has this text, which stands in it once, in so many cells."""
+    """Write a file whose second row has this text in so many cells, but stored once."""
     names = [chr(ord("A") + place) for place in range(cells)]
     again = "".join(f'<c r="{name}2" t="s"><v>0</v></c>' for name in names)
     header = "".join(f'<c r="{name}1" t="inlineStr"><is><t>{name}</t></is></c>' for name in names)
@@ -492,7 +492,7 @@ def test_a_small_file_that_unpacks_to_much_is_not_read(tmp_path: Path) -> None:
 
 @reads_sheet
 def test_a_part_without_a_tag_does_not_hold_up_who_reads(tmp_path: Path) -> None:
-    """The other sheets are looked through for errors of formulas, in pieces that end at tags."""
+    """The other sheets are searched for errors of formulas, in pieces that end at tags."""
     path = tmp_path / "t.xlsx"
     path.write_bytes(workbook({"A": [["sku"], ["1"]]}))
     with (
@@ -562,7 +562,7 @@ def test_a_row_that_does_not_end_is_not_taken_into_memory(tmp_path: Path, conten
 
 
 def test_rows_that_a_quotation_mark_of_a_text_takes_in_are_not_lost(tmp_path: Path) -> None:
-    """Google's .tsv quotes nothing: a cell may begin with a mark of its own, and a later one end with one."""
+    """Google's .tsv quotes nothing: a cell may begin with a quotation mark, and a later one end with one."""
     path = tmp_path / "orders.tsv"
     path.write_text('name\tnotes\nAmine\t"fragile\nNadia\t\nLina\técran 5"\nSami\t\n')
     with pytest.raises(UnreadableTable, match="line 2 that does not end"):
@@ -575,7 +575,7 @@ def test_rows_that_a_quotation_mark_of_a_text_takes_in_are_not_lost(tmp_path: Pa
 def test_a_row_of_more_cells_than_a_spreadsheet_has_is_refused_before_its_headings_are_compared(
     tmp_path: Path, above: str
 ) -> None:
-    """To find which of half a million columns is which would take a processor for minutes."""
+    """To match half a million columns with ours would take a processor minutes."""
     (tmp_path / "t.csv").write_text(f"{above}{'ref,' * 20_000}sku\n1,2\n")
     began = thread_time()
     with pytest.raises(UnreadableTable, match=r"20001 columns\. It can have at most 500"):

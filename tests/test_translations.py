@@ -1,4 +1,4 @@
-"""The catalogs have every string of ours, translated with the same placeholders, and are compiled as they stand."""
+"""The catalogs have every string of ours, translated with the same placeholders, and are compiled as they are."""
 
 import re
 import shutil
@@ -27,7 +27,7 @@ from tests.harness.processes import CHECKOUT
 
 LANGUAGES = ("fr", "ar_DZ")
 SOURCES = ("agents", "codservice", "inventory", "orders", "docs", "templates", "webhooks", "manage.py", "Makefile")
-# For people who work on the pages.
+# Guides for people who work on the pages.
 PAGES = ("agents", "supervisors", "without-a-developer", "products", "team", "test-mode")
 GUIDES = [path for name in PAGES for path in sorted(CHECKOUT.glob(f"docs/**/{name}.md"))]
 
@@ -42,7 +42,7 @@ def strings(entries: polib.POFile) -> set[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def extracted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project whose catalogs were just brought up to date, as `make messages` does it."""
+    """A copy of the project with its catalogs freshly updated, as by `make messages`."""
     assert shutil.which("xgettext"), (
         "xgettext is missing; install the package gettext, the translations are read with it"
     )
@@ -75,7 +75,7 @@ def test_every_string_is_translated_and_sure(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_translations_have_the_placeholders_of_their_strings(language: str) -> None:
-    """`%(name)s` and `{name}`; a plural form for one, two or none may leave the number out."""
+    """`%(name)s` and `{name}`. A plural form for one, two or none may leave the number out."""
 
     def placeholders(text: str) -> Counter[str]:
         return Counter(re.findall(r"%\(\w+\)[sd]|\{\w*\}", text))
@@ -91,7 +91,7 @@ def test_translations_have_the_placeholders_of_their_strings(language: str) -> N
 
 
 def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:
-    """Django writes what stands between the parts as it is: the format itself is translated."""
+    """Django writes the signs between the parts as they are, so the format itself is translated."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in (CHECKOUT / "templates").rglob("*.html")}
     assert [name for name, page in pages.items() if re.search(r'date:"[^"]*, ', page)] == []
     at = datetime(2026, 11, 21, 13, 5, tzinfo=UTC)
@@ -121,7 +121,7 @@ def test_words_of_django_are_ours_where_its_catalogs_have_slips() -> None:
 
 
 def test_two_in_arabic_is_said_once_and_as_it_stands_behind_another_word() -> None:
-    """Before a time stands since, after, from, to or under: the dual is that of the genitive."""
+    """A time always follows since, after, from, to or under, so the dual is in the genitive."""
     now = timezone.now()
     with translation.override("ar-dz"):
         assert age(now - timedelta(hours=2, minutes=5)) == "ساعتين"
@@ -149,7 +149,7 @@ def test_in_arabic_the_signs_of_a_latin_word_stay_on_their_side() -> None:
     assert wrong == [], "a left-to-right mark (U+200E) stands there"
 
 
-# One thing has one word on pages, in mails and in the manual: what is written nowhere, and why.
+# One thing has one word on pages, in mails and in the manual. These are never written, for the reason given.
 ELSEWHERE = {
     "fr": {
         r"\w'\w": "an apostrophe is ’",
@@ -177,7 +177,7 @@ def test_one_thing_has_one_word(language: str) -> None:
     for path in (
         *(CHECKOUT / "docs" / language[:2]).glob("*.md"),
         *pictures,
-    ):  # which are typed with the plain apostrophe
+    ):  # these are typed with the plain apostrophe
         texts[re.sub(r"(?s)```.*?```|`[^`]*`|\(.*?\)", "", path.read_text(encoding="utf-8")).replace("'", "’")] = (
             path.name
         )
@@ -192,7 +192,7 @@ def test_one_thing_has_one_word(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_a_sentence_names_is_called_as_it_is_on_its_page(language: str) -> None:
-    """“Agents”, “Recover…”: who reads the sentence looks for it."""
+    """“Agents”, “Recover…”: readers of the sentence look for that name."""
     entries = polib.pofile(catalog(CHECKOUT, language))
     called = {entry.msgid: entry.msgstr for entry in entries if not entry.msgctxt}
     wrong = [
@@ -206,7 +206,7 @@ def test_what_a_sentence_names_is_called_as_it_is_on_its_page(language: str) -> 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.relative_to(CHECKOUT / "docs").as_posix())
 def test_what_a_guide_names_is_called_as_it_is_on_its_page(path: Path) -> None:
-    """In italics stands what people look for on a page, or write into a cell of their file."""
+    """Words in italics are what people look for on a page, or write into a cell of their file."""
     texts = {"à domicile", "desk", "home", "bureau", "point relais", "stop desk", "المنزل", "Total", "المجموع"}
     texts |= {"oui", "yes", "نعم", "non", "no", "لا"}
     language = {"fr": "fr", "ar": "ar_DZ"}.get(path.parent.name)
@@ -231,14 +231,14 @@ def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
 
 
 def test_no_month_is_cut_to_three_letters() -> None:
-    """`M` writes "Jui" for June in French, with a capital, and "Jul" for July; `N` shortens as each language does."""
+    """In French `M` writes "Jui" for June, with a capital, and "Jul" for July; `N` shortens as each language does."""
     rooms = ("agents", "codservice", "inventory", "orders", "templates", "webhooks")
     files = [path for room in rooms for kind in ("py", "html", "txt") for path in (CHECKOUT / room).rglob(f"*.{kind}")]
     assert [path.name for path in files if re.search(r"""["'][^"'%]*\bj M\b""", path.read_text())] == []
 
 
 def test_what_stands_between_a_name_and_what_is_said_of_it_is_that_of_the_language() -> None:
-    """A colon behind a placeholder of a page is translated as one within a sentence is."""
+    """A colon after a placeholder of a page is translated like one within a sentence."""
     wrong = []
     for path in (CHECKOUT / "templates").rglob("*.html"):
         page = re.sub(r"(?s){% blocktranslate.*?{% endblocktranslate %}", "", path.read_text(encoding="utf-8"))
