@@ -13,9 +13,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 def test_who_ends_while_we_look_is_no_descendant():
-    """It has no command line any more, like every process that is gone. Whoever waits for its end would never see
-    it.
-    """
+    """It has no command line any more, like every process that is gone. Waiting for its end would never see it."""
     # The more memory it has to give back, the longer its end takes.
     with subprocess.Popen([sys.executable, "-S", "-c", "import os; held = b'x' * (256 << 20); os._exit(0)"]) as child:
         while child.pid in (below := descendants(os.getpid())):

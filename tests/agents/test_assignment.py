@@ -220,9 +220,7 @@ def test_an_agent_takes_no_customer_of_a_merchant_they_do_not_serve(
 
 
 def test_an_agent_takes_a_customer_of_whom_they_serve_some_order(alice: Account, charlie: Account, agent: User) -> None:
-    """Any of the customer's orders will do: also when the lease on a served customer has run out and they are called
-    again.
-    """
+    """Any of the customer's orders will do, also after the lease on a customer who was served has run out."""
     rule(agent, charlie)
     older = make_order(alice)
     make_order(charlie)

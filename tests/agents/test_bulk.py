@@ -260,7 +260,7 @@ def test_a_cancellation_needs_a_reason(data: dict[str, str], orders: list[Order]
 
 
 def test_the_rule_itself_says_why_others_stay(orders: list[Order], supervisor: User, agent: User) -> None:
-    """However they came to be so between the look and the lock."""
+    """This holds however they got there between the look and the lock."""
     lifecycle.cancel(orders[0].id, actor=Actor.of_staff(agent), reason="x")
     lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
     lifecycle.ship(orders[1].id, actor=Actor.of_staff(supervisor))

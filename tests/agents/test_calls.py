@@ -97,9 +97,7 @@ def test_the_desk_shows_promises_and_who_holds_whom(
 def test_a_promise_about_several_orders_is_one_call(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:
-    """The desk counts and shows it once, with the names of all shops. The browser's tab counts it once when it is
-    due.
-    """
+    """The desk counts and shows it once, with all shops' names. The browser's tab counts it once when it is due."""
     orders = [make_order(account) for account in (alice, charlie, alice)]
     make_order(alice, phone="0550000001")
     take(browser, orders[0]).press("callback_hour", pause="on")

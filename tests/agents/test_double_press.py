@@ -1,6 +1,4 @@
-"""A press that comes too soon decides about nobody whom the agent has not seen: the service ensures it, without a
-script.
-"""
+"""A press that comes too soon decides about nobody the agent has not seen: by the service alone, without a script."""
 
 from datetime import timedelta
 from uuid import uuid4

@@ -86,9 +86,7 @@ def test_the_desk_has_all_that_can_wait() -> None:
 
 
 def test_it_looks_alive() -> None:
-    """Calls come minutes after the order and decisions later, promises are kept and broken, and nothing lies in the
-    future.
-    """
+    """Calls come minutes after the order, decisions later; promises are kept and broken; nothing lies in the future."""
     output("seed_demo", orders=300)
 
     now, firsts, lateness = timezone.now(), [], []

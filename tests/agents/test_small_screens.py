@@ -114,9 +114,7 @@ def test_the_list_fits_every_screen(language: str, visit: Visits, alice: Account
 
 
 def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, agent: User) -> None:
-    """In Arabic that is the right, where a hint that is too long lost its first word. Typed text has its own
-    direction.
-    """
+    """In Arabic that is the right, where long hints used to lose their first word. Typed text has its own direction."""
     page = visit(locale="ar-DZ", viewport={"width": 360, "height": 740}).sign_in(agent.username)
     field = page.locator("[name=q]")
     direction = "e => getComputedStyle(e).direction"

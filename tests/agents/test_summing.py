@@ -150,9 +150,7 @@ def assert_equal(last: date | None = None, length: int = 30) -> None:
 
 
 class CallsLife(Life):
-    """The same life, but its deeds are those of the call center's people, who also promise calls and make some of
-    them.
-    """
+    """The same life as lived by the call center's people, who also promise calls and make some of them."""
 
     def __init__(self, seed: int, *accounts: Account) -> None:
         super().__init__(seed, *accounts)

@@ -245,7 +245,7 @@ def test_a_lock_that_is_not_to_be_had_is_503_within_the_limit(alice, api, monkey
 
 
 def terminate(condition):
-    """Terminate the service's connections that meet `condition`, wait for their ends, and return how many there
+    """Terminate the service's connections that meet `condition`, and wait for their ends. Return how many there
     were.
     """
     with psycopg.connect(database_url(), autocommit=True) as other:

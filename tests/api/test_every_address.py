@@ -83,9 +83,7 @@ class World:
         return re.sub(r"<(?:\w+:)?(\w+)>", fill, route)
 
     def addresses(self, *people: str) -> list[tuple[str, str]]:
-        """Return who may ask for which page: strangers for all but those behind a login, and each person for their
-        own.
-        """
+        """Return who may ask for which page: strangers for all but those behind a login, each person for their own."""
         paths = sorted({self.path_of(each.route) for each in ALL if not each.is_api})
         houses = {"nobody": "", "holder": "/account/", "agent": "/console/", "supervisor": "/console/"}
         houses["operator"] = "/console/"

@@ -1,6 +1,4 @@
-"""What only a socket shows: methods, framing, strange paths and headers, through the web processes as they really
-run.
-"""
+"""What only a socket shows: methods, framing, strange paths and headers, through the web processes that really run."""
 
 import json
 

@@ -208,9 +208,7 @@ def test_null_stands_beside_a_choice_that_may_be_null(description, schema, name)
 
 
 def test_no_body_is_a_choice(description):
-    """Generators make classes of its parts, none of which is the whole body; or they make none, and a list of
-    anything.
-    """
+    """Generators make classes of its parts, none of them the whole body; or no class, and a list of anything."""
     schemas = description["components"]["schemas"]
 
     assert [name for name, schema in schemas.items() if schema.keys() & {"anyOf", "oneOf", "allOf"}] == []
@@ -293,9 +291,7 @@ def test_what_is_described_as_limited_crashed_and_away_is_so(description, alice,
 
 @pytest.mark.django_db(transaction=True)
 def test_schemathesis_finds_nothing(service, tmp_path):
-    """Run all its checks against the running service. `tests/schemathesis_hooks.py` says how to run more of it by
-    hand.
-    """
+    """All its checks run against the running service. `tests/schemathesis_hooks.py` says how to run more by hand."""
     account = AccountFactory(rate_limit=1_000_000)
     products = [ProductFactory(account=account) for _ in range(3)]
     ids = {

@@ -1,6 +1,4 @@
-"""Files of products on the account's pages: imported by the catalog's rules, and downloaded in the form they come
-in.
-"""
+"""Files of products on the account's pages: imported by the catalog's rules, and downloaded as they are imported."""
 
 from datetime import timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Errors go to Sentry and traces to OpenTelemetry where somebody says so, without what a log line must not hold."""
+"""Errors go to Sentry and traces to OpenTelemetry once somebody says where, without what a log line must not hold."""
 
 import gzip
 import json

@@ -283,7 +283,7 @@ def test_who_is_erased_meanwhile_may_be_back_and_that_is_said(
     alice: Account, charlie: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...],
     is_twins: bool,
 ) -> None:  # fmt: skip
-    """With an upload the erasure knows the file and refuses; with a command it is the command that tells."""
+    """The erasure knows of an uploaded file, and refuses. It does not know of a command's, so the command warns."""
     twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
     path, whole = write([row(external_id=f"N{number}") for number in range(3)]), OrderRows.take
     for account in (charlie, twin if is_twins else alice):

@@ -63,7 +63,7 @@ def risky(source: str) -> list[str]:
 
 
 def test_no_template_looks_up_what_others_name() -> None:
-    """Django takes a key before a method: `names.items` is whatever the key `items` holds. The filter `pairs` takes no
+    """Django takes a key before a method: `names.items` is what the key `items` holds. The filter `pairs` takes no
     key.
     """
     folder = Path(settings.BASE_DIR, "templates")

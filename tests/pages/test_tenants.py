@@ -31,8 +31,8 @@ OWN_TRACES = ("django_session", "accounts_signin", "accounts_apikey.last_used_at
 VARYING = ("X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Content-Length", "Expires")
 API = [address for address in addresses() if address.is_api]
 ACCOUNT = [address for address in addresses() if address.route.startswith("/account")]
-# Each call that writes → a body with an id and a SKU wherever it may name something of an account. None: its path alone
-# says what it works on.
+# Each call that writes → a body with an id and a SKU wherever it may name something of an account; None where only the
+# path says what it works on.
 BODIES: dict[tuple[str, str], Callable[[str, str], dict[str, Any]] | None] = {
     ("orders", "POST"): lambda id_, _sku: order_body(items=[order_line(product_id=id_, quantity=1)]),
     ("order-batch", "POST"): lambda id_, _sku: {

@@ -1,4 +1,4 @@
-"""Web services behind a proxy restart one after the other while shops import: no request fails or is done twice."""
+"""Web servers behind a proxy restart one after the other while shops import: no request fails or is done twice."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ SHOPS = 4
 
 
 class Proxy:
-    """A proxy over two web services in turn. It skips one that takes no connection, and sends nothing twice."""
+    """A proxy over two web servers in turn. It skips one that takes no connection, and sends nothing twice."""
 
     def __init__(self, ports: list[int], key: str) -> None:
         self.turns, self.headers = cycle(ports), {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}

@@ -27,9 +27,7 @@ SIGNED_IN = "Cookie: sessionid=" + "a" * 32
 
 @contextmanager
 def running_web(hang_up: signal.Handlers = signal.SIG_DFL, **environ: str) -> Iterator[tuple[int, int]]:
-    """Run web, give its port and process, and end it in good order. `nohup make test` makes everything ignore
-    SIGHUP.
-    """
+    """Run web, give its port and process, and end it in good order. `nohup make test` has everything ignore SIGHUP."""
     number = free_port()
     web = subprocess.Popen(
         [sys.executable, "-m", "tests.run.stub", "web"],
@@ -276,9 +274,7 @@ def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
 )
 @pytest.mark.parametrize("application", ["application", "late"])
 def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, tell, stop, tmp_path):
-    """Also when one of them has not begun yet, and when all of them are told to stop, as systemd does and a terminal
-    that is closed.
-    """
+    """Even if one has not begun yet, and if all are told to stop, as by systemd and by a terminal that is closed."""
     environ = {"LAST_SECONDS": "5", "APPLICATION": application, "LATE": str(tmp_path / "late")}
     with running_web(**environ) as (port, pid), ExitStack() as stack:
         connections = [stack.enter_context(connect(port)) for _ in range(8)]

@@ -258,9 +258,7 @@ def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_witho
 
 
 def test_what_is_wrong_with_a_text_counts_only_without_a_column(browser: Client) -> None:
-    """Beside a column the page hides the text. Word's own line break, pasted into the box, was a fault that nobody
-    saw.
-    """
+    """Beside a column the page hides the text: Word's own line break, pasted into the box, was a fault nobody saw."""
     upload = send(browser, csv_of([row("A1")]))
     address, said = f"/account/uploads/{upload.id}", {"customer_address_constant": "3, rue\x0bDidouche"}
     refused = browser.post(address, chosen(browser, upload) | said | {"customer_address": ""})

@@ -34,9 +34,7 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attempt(failure: str = "") -> list[Any]:
-    """Post what is due, each with this outcome. Return the events of the posts in the order in which they were
-    begun.
-    """
+    """Post what is due, each with this outcome. Return the events of the posts, in the order in which they began."""
     token = uuid4()
     posts = delivery.claim(token, 100)
     delivery.settle(token, [Outcome(post, failure, 200, 1, b"") for post in posts])
@@ -260,7 +258,7 @@ def recover(api: ApiClient, webhook: Webhook, **times: Any) -> dict[str, Any]:
 
 
 def rest() -> int:
-    """Return how many deliveries a worker adds. Transactions of the server's other databases may delay them for a
+    """Return how many deliveries a worker adds. What ends in the server's other databases may delay them for a
     moment.
     """
     counts: list[int] = []

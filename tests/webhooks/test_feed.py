@@ -252,9 +252,7 @@ def by_ids(account: Account) -> Callable[[], list[UUID]]:
 
 @pytest.mark.parametrize(("reader", "skips"), [(by_feed, False), (by_ids, True)], ids=["feed", "by-id-alone"])
 def test_commits_of_different_lengths_race_a_reader(alice: Account, reader: Any, skips: bool) -> None:
-    """Ids and transaction numbers are assigned before the commit, so a reader that follows them alone skips late
-    commits.
-    """
+    """Ids and transaction numbers are made before the commit: a reader that follows them alone skips late commits."""
     writers, turns = 6, 25
     writing = threading.Event()
     writing.set()

@@ -162,9 +162,7 @@ def test_a_machine_beside_us_is_not_told_from_none(names, host):
 
 @pytest.mark.parametrize("host", ["grafana.monitoring", "redis.3scale", "db.1a", "db.0xg"])
 def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch, host):
-    """`grafana.monitoring` would lead to a service of our cluster where `monitoring` is completed by a search
-    domain.
-    """
+    """A search domain would make `grafana.monitoring` a service of our cluster."""
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_, **__: asked.append(name) or [])
     resolver = Resolver(lambda: None, local_names=False)
