@@ -109,9 +109,7 @@ def test_all_can_be_taken_back_and_made_again(scratch):
 
 def test_a_new_database_is_as_all_migrations_one_by_one_leave_it(scratch, django_db_blocker, monkeypatch, tmp_path):
     def copied():
-        """Return the script of a copy of this database: PostgreSQL words a few conditions otherwise once it read its
-        own.
-        """
+        """Return the script of this database's copy: PostgreSQL rewords a few conditions once it read its own."""
         (tmp_path / "copy.sql").write_text(script())
         with database_of_its_own(django_db_blocker, "copy"), monkeypatch.context() as patch:
             patch.setattr(new_database, "SCRIPT", tmp_path / "copy.sql")

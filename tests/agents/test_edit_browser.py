@@ -418,9 +418,7 @@ def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: A
 
 
 def test_the_commune_stays_while_the_wilaya_is_the_same_place(visit: Visits, alice: Account, agent: User) -> None:
-    """However the wilaya is spelled, even with a slip. With another wilaya the commune goes; with its own it comes
-    back.
-    """
+    """However the wilaya is spelled, even with a slip. Another one drops the commune; with its own it comes back."""
     order = make_order(alice, customer_wilaya="Alger", customer_commune="Bab Ezzouar")
     page = visit().sign_in("samira")
     edit_next(page)

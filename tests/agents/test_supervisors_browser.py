@@ -45,9 +45,7 @@ def test_every_page_is_for_everybody(
     supervisor: User,
     pages: list[str],
 ) -> None:
-    """No rule of axe-core is broken, in light and dark. On a phone nothing runs off, and fingers hit what they
-    press.
-    """
+    """No rule of axe-core is broken, in light or dark. On a phone nothing runs off, and fingers hit their targets."""
     pressed = (
         "main :is(button, select, summary, input:not([type=hidden], [type=checkbox])), #rooms a, .tabs a, tbody th a"
     )

@@ -245,9 +245,7 @@ def test_a_lock_that_is_not_to_be_had_is_503_within_the_limit(alice, api, monkey
 
 
 def terminate(condition):
-    """Terminate the service's connections that meet `condition`, and wait for their ends. Return how many there
-    were.
-    """
+    """Cut off the service's connections that meet `condition`, wait for their ends, and return their number."""
     with psycopg.connect(database_url(), autocommit=True) as other:
         return other.execute(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database()"

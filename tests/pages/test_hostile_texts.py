@@ -63,9 +63,7 @@ def risky(source: str) -> list[str]:
 
 
 def test_no_template_looks_up_what_others_name() -> None:
-    """Django takes a key before a method: `names.items` is what the key `items` holds. The filter `pairs` takes no
-    key.
-    """
+    """Django takes a key before a method: `names.items` is what key `items` holds. The filter `pairs` takes no key."""
     folder = Path(settings.BASE_DIR, "templates")
     found = {str(path.relative_to(folder)): risky(path.read_text("utf-8")) for path in folder.rglob("*.*")}
     assert len(found) > 60

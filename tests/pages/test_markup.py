@@ -75,7 +75,7 @@ def test_what_is_lost_is_seen(planted: str) -> None:
 
 
 def test_nothing_is_styled_in_vain() -> None:
-    """Each class or id of a stylesheet is, or begins one, in a page, a script or a module; each custom property is
+    """A stylesheet's classes and ids are, or begin ones, in a page, script or module; its custom properties are
     used.
     """
     ours = [path for room in (*ROOMS, "templates") for path in (CHECKOUT / room).rglob("*.*")]

@@ -145,9 +145,7 @@ def test_an_index_does_the_work(grown: World) -> None:
 
 
 def test_what_happened_today_is_looked_up_row_by_row(grown: World) -> None:
-    """This also holds for plans PostgreSQL chooses freely: not knowing how few they are, it likes to hash all
-    orders.
-    """
+    """Also by a plan that PostgreSQL chooses freely: not knowing how few they are, it likes to hash all orders."""
     with connection.cursor() as cursor:  # few of a shop's orders wait; those are counted along an index of their own
         cursor.execute("UPDATE orders_order SET status = 'delivered', call_state = 'new' WHERE random() < 0.9")
         cursor.execute("ANALYZE orders_order")

@@ -258,9 +258,7 @@ def recover(api: ApiClient, webhook: Webhook, **times: Any) -> dict[str, Any]:
 
 
 def rest() -> int:
-    """Return how many deliveries a worker adds. What ends in the server's other databases may delay them for a
-    moment.
-    """
+    """Return how many deliveries a worker adds. Transactions elsewhere on the server may delay them for a moment."""
     counts: list[int] = []
 
     def is_over() -> bool:

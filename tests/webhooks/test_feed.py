@@ -183,9 +183,7 @@ def test_what_is_open_in_another_database_of_the_server_holds_back_nothing(alice
 
 @contextmanager
 def horizon_back() -> Iterator[None]:
-    """Set the horizon back, as when another database's transaction ends between the snapshot and the look at its
-    lock.
-    """
+    """Set the horizon back, as if another database's transaction had ended between snapshot and look at its lock."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT webhooks_feed_horizon()")
         back = cursor.fetchone()[0] - 100

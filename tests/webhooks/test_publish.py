@@ -190,9 +190,7 @@ def test_who_waits_for_a_deletion_sees_it(alice, register, telling):
 
 @pytest.mark.django_db(transaction=True)
 def test_all_that_is_done_to_deliveries_at_once_waits_in_no_circle(alice, register, settings):
-    """Publish, resend, claim, renew, settle, release, delete, drop what was left: each against each, with no
-    deadlock.
-    """
+    """Publish, resend, claim, renew, settle, release, delete, drop: each against each, without a deadlock."""
     webhooks = [register(alice, f"https://shop.example/{number}") for number in range(6)]
     dice = [random.Random(number) for number in range(8)]
     deleted = set()
