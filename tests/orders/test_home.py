@@ -364,7 +364,7 @@ def test_what_needs_the_merchant_is_counted_as_tables_are(browser: Client, alice
 
 @pytest.mark.django_db(transaction=True)
 def test_the_last_week_has_seven_days_with_today(browser: Client, alice: Account) -> None:
-    """One piece was ordered on each of eight days, so the stock lasts for as long as seven of them say."""
+    """A piece was ordered on each of eight days, but only seven of them count for how long the stock lasts."""
     product = factories.ProductFactory(account=alice, stock_quantity=7)
     for _ in range(8):
         date_back(timedelta(days=1))
