@@ -450,7 +450,7 @@ def test_a_season_that_is_sent_again_before_it_is_answered_is_one(supervisor: Us
     with open_transaction(lambda: first.post("/console/periods/", form())):
         again = Background(lambda: second.post("/console/periods/", form(), follow=True))
         wait_for_lock()
-    assert "in the list already" in again.result().content.decode()
+    assert "already in the list" in again.result().content.decode()
     assert CallingPeriod.objects.count() == 1
 
 
