@@ -26,10 +26,10 @@ class Task(CeleryTask):
             if is_away(error):
                 reason = str(error).partition("\n")[0] or type(error).__name__
             elif is_behind(error):
-                reason = "it is not up to date, run `manage.py migrate`"
+                reason = "it is not up to date. Run `manage.py migrate`."
             else:
                 raise
-            logger.warning("%s needs the database: %s", self.name, reason)
+            logger.warning("%s was not run, because the database cannot be used: %s", self.name, reason)
             return None
 
 

@@ -29,9 +29,9 @@ Number = TypeVar("Number", int, float)
 _ADVICE = {
     errors.InsufficientPrivilege: " Let the user of DATABASE_URL own the database and its tables.",
     errors.ReadOnlySqlTransaction: " Is it a standby, or is its disk full?",
-    errors.LockNotAvailable: " Somebody else is holding what this needs. Try again.",
-    errors.DeadlockDetected: " Somebody else was holding what this needs. Try again.",
-    errors.QueryCanceled: " DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time.",
+    errors.LockNotAvailable: " Another session holds a lock that this needs. Try again.",
+    errors.DeadlockDetected: " Another session held a lock that this needs. Try again.",
+    errors.QueryCanceled: " Set DATABASE_STATEMENT_TIMEOUT=0 for this command to give it more time.",
 }
 # What PostgreSQL or PgBouncer says when all connections are taken; libpq keeps no error code for it.
 _CROWDED = re.compile("too many (clients|connections)|remaining connection slots|no more connections")
@@ -82,7 +82,7 @@ class Command(BaseCommand):
             if isinstance(error.__cause__, errors.InsufficientPrivilege):
                 raise CommandError(cannot_be_used(error)) from error
             if postgresql.is_behind(error):
-                raise CommandError("The database is not up to date: run `manage.py migrate`.") from error
+                raise CommandError("The database is not up to date. Run `manage.py migrate`.") from error
             raise
         except (KeyboardInterrupt, _ToldToStop):
             self.say("Stopped.")
@@ -211,11 +211,11 @@ def cannot_be_used(error: DatabaseError) -> str:
     if getattr(error.__cause__, "sqlstate", None) is not None:  # it answers
         advice = _ADVICE.get(type(error.__cause__), "")
     elif _CROWDED.search(said):
-        advice = " It answers, but accepts no more connections. Try again, or see who is connected."
+        advice = " It accepts no more connections. Try again, or find out who is connected."
     elif is_set("DATABASE_URL"):
         advice = " Check PostgreSQL and DATABASE_URL."
     else:
-        advice = f" Does `make run` run, as the same user and with DATA_DIR={settings.DATA_DIR}? Or set DATABASE_URL."
+        advice = f" Start `make run` as the same user with DATA_DIR={settings.DATA_DIR}, or set DATABASE_URL."
     return f"The database cannot be used: {said}.{advice}"
 
 

@@ -77,7 +77,7 @@ def data_dir() -> Path:
         # Neither systemd units nor files of variables expand ~ or strip line ends, and nobody wants a new folder of
         # that literal name.
         if chosen.startswith("~") or chosen != chosen.strip():
-            raise CannotStart(f"DATA_DIR {chosen!r} must be a path without ~ and without blanks at its ends.")
+            raise CannotStart(f"DATA_DIR {chosen!r} must be a path without ~ and without spaces around it.")
         return Path(chosen).absolute()
     from platformdirs import user_data_path
 
@@ -108,10 +108,12 @@ def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Pa
     except FileExistsError:
         pass
     except OSError as error:
-        raise CannotStart(f"The folder {path} cannot be made: {error.strerror}.") from error
+        raise CannotStart(f"The folder {path} cannot be created: {error.strerror}.") from error
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
-        raise CannotStart(f"{path} is not a folder of user id {owner}; remove it, or set DATA_DIR to another folder.")
+        raise CannotStart(
+            f"{path} is not a folder owned by user id {owner}. Remove it, or set DATA_DIR to another folder."
+        )
     if stat.S_IMODE(found.st_mode) != mode:
         os.chmod(path, mode)
     return path
@@ -125,9 +127,9 @@ def make_data_folder(layout: Layout) -> None:
     except FileExistsError as error:
         raise CannotStart(f"DATA_DIR {layout.data} is not a folder.") from error
     except OSError as error:
-        raise CannotStart(f"DATA_DIR {layout.data} cannot be made: {error.strerror}.") from error
+        raise CannotStart(f"DATA_DIR {layout.data} cannot be created: {error.strerror}.") from error
     if not os.access(layout.data, os.W_OK | os.X_OK):
-        raise CannotStart(f"DATA_DIR {layout.data} cannot be written to by user id {os.geteuid()}.")
+        raise CannotStart(f"DATA_DIR {layout.data} is not writable for user id {os.geteuid()}.")
 
 
 def hold(layout: Layout) -> IO[str] | None:

@@ -25,7 +25,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     Answers 421 if `?database=` names another database than ours (`identity`)."""
     with suppress(DatabaseError):
         if "database" in request.GET and request.GET["database"] != identity():
-            return JsonResponse({"database": "is another one"}, status=421)
+            return JsonResponse({"database": "is not the one in ?database="}, status=421)
     problems = {name: problem for name, check in CHECKS.items() if (problem := check())}
     body = {name: problems.get(name, "ok") for name in CHECKS}
     return JsonResponse(body, status=503 if problems else 200)
@@ -49,9 +49,11 @@ def _database_problem() -> str:
     except DatabaseError:
         found = None
     if found is None:  # it does not answer, or has no row yet: the first migration is under way
-        return "does not answer, or has no tables yet: start PostgreSQL, see to DATABASE_URL, run `manage.py migrate`"
+        return (
+            "does not answer, or has no tables yet. Start PostgreSQL, check DATABASE_URL and run `manage.py migrate`."
+        )
     if found == ("on",):
-        return "takes no writes: is it a standby, or is its disk full? See to DATABASE_URL or to PostgreSQL"
+        return "accepts no writes. Is it a standby, or is its disk full? Check PostgreSQL and DATABASE_URL."
     return ""
 
 
@@ -60,9 +62,9 @@ def _broker_problem() -> str:
     try:
         _broker.set("codservice:ready", 1, px=1000)
     except (redis.ConnectionError, redis.TimeoutError):
-        return "does not answer: start Redis, see to REDIS_URL"
+        return "does not answer. Start Redis, and check REDIS_URL."
     except redis.RedisError as error:
-        return f"takes no writes ({error}): see whether it is full or a replica, see to REDIS_URL"
+        return f"accepts no writes ({error}). Is it a replica, or is its memory full? Check Redis and REDIS_URL."
     return ""
 
 

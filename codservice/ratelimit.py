@@ -111,7 +111,7 @@ class Counter:
     def pause(self, error: Exception) -> None:
         with self._lock:
             if not self.is_paused:
-                logger.warning("rate limit is open, Redis does not answer: %s", error)
+                logger.warning("requests are not limited, because Redis does not answer: %s", error)
                 metrics.RATE_LIMIT_OPEN.inc()
             self._paused_until = time.monotonic() + PAUSE
 

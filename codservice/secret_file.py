@@ -27,8 +27,8 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
                 return {}
             if is_old:
                 raise CannotStart(
-                    f"{path} is missing, though {cluster} is there; restore it from a backup, or set"
-                    f" {' and '.join(NAMES)} as the service does."
+                    f"{path} is missing, but its database {cluster} exists. Restore the file from a backup, or set"
+                    f" {' and '.join(NAMES)} to the values that the service uses."
                 )
             make_data_folder(Layout(data_dir))
             _write_once(path)
@@ -37,12 +37,12 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
                 path.chmod(0o600)
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise CannotStart(f"The secrets in {path} cannot be read or made: {error.strerror}.") from error
+        raise CannotStart(f"The secrets file {path} cannot be read or created: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise CannotStart(f"{path} holds no text; restore it from a backup.") from error
+        raise CannotStart(f"{path} is not a text file. Restore it from a backup.") from error
     pairs = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     if missing := [name for name in NAMES if not pairs.get(name)]:
-        raise CannotStart(f"{path} lacks {' and '.join(missing)}; restore it from a backup.")
+        raise CannotStart(f"{path} has no {' and no '.join(missing)}. Restore it from a backup.")
     return pairs
 
 
@@ -54,8 +54,8 @@ def _write_once(path: Path) -> None:
     """
     encryption_key = base64.urlsafe_b64encode(random.token_bytes(32)).decode()
     text = (
-        "# Made at the first start. Keep a copy with every backup: without ENCRYPTION_KEYS the webhooks'\n"
-        "# signing secrets cannot be read.\n"
+        "# Created at the first start. Keep a copy, in another place than your backups: without ENCRYPTION_KEYS, the\n"
+        "# signing secrets of webhooks cannot be read.\n"
         f"SECRET_KEY={random.token_urlsafe(48)}\n"
         f"ENCRYPTION_KEYS={encryption_key}\n"
     )

@@ -36,7 +36,7 @@ class _Env(FileAwareEnv):
         try:
             given = super()._get_value(env_key, default)
         except UnicodeDecodeError:
-            raise EnvError(f"The file that {env_key}_FILE names must hold text.") from None
+            raise EnvError(f"{env_key}_FILE must be the path of a text file that holds the value.") from None
         if not isinstance(given, str):
             return given
         # Files may end with a line break, and files of variables from Windows with a carriage return.
@@ -44,9 +44,9 @@ class _Env(FileAwareEnv):
         # A secret that is lost must not turn production into a development server or start an embedded database.
         if not value and env_key in NEEDED:
             if os.environ.get(f"{env_key}_FILE"):
-                raise EnvError(f"The file that {env_key}_FILE names is empty.")
+                raise EnvError(f"{env_key}_FILE names an empty file. Write the value into it.")
             if given:
-                raise EnvError(f"{env_key} holds nothing but blanks.")
+                raise EnvError(f"{env_key} is set but blank. Give it a value.")
         return value
 
 
@@ -59,7 +59,7 @@ def _need_readable(name: str, url: str) -> None:
         urlsplit(url).port  # noqa: B018  (it is read here)
     except ValueError:
         raise EnvError(
-            f"{name} cannot be read as a URL: in passwords write %2F for /, %3F for ?, %23 for #, %5B for [, %5D for ]."
+            f"{name} is not a valid URL. In passwords, write %2F for /, %3F for ?, %23 for #, %5B for [ and %5D for ]."
         ) from None
 
 
@@ -67,17 +67,17 @@ def _need_redis(url: str) -> None:
     """Raises EnvError for a database or options that the clients would misread, or fail on later."""
     parts = urlsplit(url)
     if parts.scheme != "unix" and not re.fullmatch(r"(/\d*)?", parts.path, re.ASCII):
-        raise EnvError("REDIS_URL must end with the number of a database, or with the port: redis://host:6379/0.")
+        raise EnvError("REDIS_URL must end with the port or a database number: redis://host:6379/0.")
     try:
         redis.ConnectionPool.from_url(url).make_connection()  # this does not connect yet
     except (ValueError, TypeError, redis.RedisError):
-        raise EnvError("REDIS_URL has an option behind its ? that cannot be used; in passwords ? is %3F.") from None
+        raise EnvError("REDIS_URL has an invalid option after its ?. In passwords, write %3F for ?.") from None
 
 
 def _need_unguessable(name: str, keys: list[str]) -> None:
     """Raises EnvError for keys that Django's check security.W009 warns of: they sign sessions and password links."""
     if any(len(key) < 50 or len(set(key)) < 5 for key in keys):
-        raise EnvError(f"{name} can be guessed: give it 50 random characters (openssl rand -hex 32).")
+        raise EnvError(f"{name} is too easy to guess. Use at least 50 random characters (openssl rand -hex 32).")
 
 
 # Django's own options; all others are for PostgreSQL.
@@ -95,7 +95,7 @@ def _need_postgresql(database: dict[str, Any]) -> None:
         psycopg.conninfo.make_conninfo(**options)
     except psycopg.ProgrammingError:
         raise EnvError(
-            "DATABASE_URL has an option behind its ? that PostgreSQL does not know; in passwords ? is %3F."
+            "DATABASE_URL has an option after its ? that PostgreSQL does not know. In passwords, write %3F for ?."
         ) from None
 
 
@@ -104,8 +104,8 @@ try:
     # The image turns it on: a container without settings is a mistake, not a development server.
     if env.bool("PRODUCTION", False) and (_unset := [name for name in NEEDED if not env.str(name, "")]):
         raise EnvError(
-            f"{', '.join(_unset)} must be set, or NAME_FILE to the path of a file that holds the value:"
-            " docs/operators.md has the table. (PRODUCTION=false makes it a development server.)"
+            f"{', '.join(_unset)} must be set, directly or with NAME_FILE as the path of a file that holds the value."
+            " See docs/operators.md. (For a development server, set PRODUCTION=false.)"
         )
 
     # --- Where the data is ------------------------------------------------------------------------------------
@@ -124,12 +124,14 @@ try:
     if DEVELOPMENT:
         if env.str("ENCRYPTION_KEYS", ""):
             raise EnvError(
-                "ENCRYPTION_KEYS holds only together with SECRET_KEY: set that too, or neither; then both are read from"
+                "ENCRYPTION_KEYS is set without SECRET_KEY. Set both, or unset both to have them read from"
                 f" {Layout(DATA_DIR).secrets}."
             )
         _secrets = secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
         if not _secrets:
-            raise EnvError("SECRET_KEY is not set: give it 50 random characters, and ENCRYPTION_KEYS a Fernet key.")
+            raise EnvError(
+                "SECRET_KEY is not set. Set it to 50 random characters, and ENCRYPTION_KEYS to a Fernet key."
+            )
         SECRET_KEY = _secrets["SECRET_KEY"]
         ENCRYPTION_KEYS = _secrets["ENCRYPTION_KEYS"].split(",")
     else:
@@ -144,12 +146,12 @@ try:
     SECRET_KEY_FALLBACKS = [each for key in _fallbacks for each in (key, f"{key}\n")]
     ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
     if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):
-        raise EnvError("ENCRYPTION_KEYS must be Fernet keys (32 bytes as URL-safe base64), comma separated.")
+        raise EnvError("ENCRYPTION_KEYS must be Fernet keys (32 bytes in URL-safe base64), separated by commas.")
 
     # --- Who may talk to it, and how often --------------------------------------------------------------------
     DEBUG = env.bool("DEBUG", False)
     if DEBUG and not DEVELOPMENT:
-        raise EnvError("DEBUG shows code and data to everyone who causes an error: it is for development alone.")
+        raise EnvError("DEBUG must be off when SECRET_KEY is set, because its error pages show code and data.")
     DEMO = env.bool("DEMO", False)  # make the demo data at the start
     HTTPS = env.bool("HTTPS", not DEVELOPMENT)
     ALLOWED_HOSTS = [host.strip() for host in env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])]
@@ -157,14 +159,18 @@ try:
     _host = re.compile(r"\*|[a-z0-9.-]*[a-z0-9-]|\[[a-f0-9]*:[a-f0-9.:]+\]", re.ASCII | re.IGNORECASE)
     if not ALLOWED_HOSTS or not all(map(_host.fullmatch, ALLOWED_HOSTS)):
         raise EnvError(
-            "ALLOWED_HOSTS must be names of hosts, comma separated, without https:// and port: shop.example, or"
-            " .shop.example for all below it too."
+            "ALLOWED_HOSTS must be host names separated by commas, without https:// or a port: shop.example, or"
+            " .shop.example to include its subdomains."
         )
     if "*" in ALLOWED_HOSTS and not DEVELOPMENT:
-        raise EnvError("ALLOWED_HOSTS must name the hosts: with * strangers choose where links for passwords lead.")
+        raise EnvError(
+            "ALLOWED_HOSTS must not contain *, which lets strangers choose where password links lead. Name your hosts."
+        )
     CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env.list("CSRF_TRUSTED_ORIGINS", [])]
     if not all(re.fullmatch(r"https?://(\*\.)?[^/*\s]+", origin) for origin in CSRF_TRUSTED_ORIGINS):
-        raise EnvError("CSRF_TRUSTED_ORIGINS must be origins, comma separated: https://shop.example, without a path.")
+        raise EnvError(
+            "CSRF_TRUSTED_ORIGINS must be origins separated by commas, without a path: https://shop.example."
+        )
     # How many reverse proxies are in front and append to X-Forwarded-For; 0: the header is ignored.
     TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
     API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
@@ -181,8 +187,8 @@ try:
     CUSTOMER_RETENTION_DAYS = env.int("CUSTOMER_RETENTION_DAYS", 730, validate=validate.Range(min=0, max=36_500))
     if 0 < CUSTOMER_RETENTION_DAYS < DELIVERY_RETENTION_DAYS:
         raise EnvError(
-            "CUSTOMER_RETENTION_DAYS must be 0 (never) or no less than DELIVERY_RETENTION_DAYS:"
-            " deliveries name customers."
+            "CUSTOMER_RETENTION_DAYS must be 0 (never) or at least DELIVERY_RETENTION_DAYS,"
+            " because deliveries contain customers' data."
         )
 
     # --- Calling rules: the bounds of what merchants may set --------------------------------------------------
@@ -198,8 +204,8 @@ try:
     WEBHOOK_ALLOW_PRIVATE = env.bool("WEBHOOK_ALLOW_PRIVATE", False)
     if WEBHOOK_ALLOW_PRIVATE and HTTPS:
         raise EnvError(
-            "WEBHOOK_ALLOW_PRIVATE lets merchants reach this network through webhooks: it is for development, not for"
-            " what is served by HTTPS."
+            "WEBHOOK_ALLOW_PRIVATE must be off when HTTPS is on, because it lets merchants reach this network through"
+            " webhooks. Unset it."
         )
     # A lookup that takes longer than an attempt may take is of no use; glibc would try for ten seconds and more. Set
     # here because there are no threads yet: writing to the environment while another thread reads it, as C libraries
@@ -211,7 +217,7 @@ try:
         if WEBHOOK_CA_FILE:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(WEBHOOK_CA_FILE)
     except OSError:
-        raise EnvError("WEBHOOK_CA_FILE names no file of certificates (PEM) that can be read.") from None
+        raise EnvError("WEBHOOK_CA_FILE must be the path of a readable file of PEM certificates.") from None
 
     # --- E-mail -----------------------------------------------------------------------------------------------
     _need_readable("EMAIL_URL", env.str("EMAIL_URL", ""))
@@ -233,20 +239,29 @@ try:
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
     if "\n" in DEFAULT_FROM_EMAIL or not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):
-        raise EnvError("DEFAULT_FROM_EMAIL must be an address: cod@shop.example, or Cod <cod@shop.example>.")
+        raise EnvError("DEFAULT_FROM_EMAIL must be an e-mail address: cod@shop.example, or Cod <cod@shop.example>.")
 
     # --- Logs, metrics, and where errors and traces go --------------------------------------------------------
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
     # The token for /metrics from other hosts, and the port where a worker serves its metrics; 0: none.
     METRICS_TOKEN = env.str("METRICS_TOKEN", "")
     if METRICS_TOKEN and not re.fullmatch(r"[ -~]{16,}", METRICS_TOKEN):  # what a header can hold
-        raise EnvError("METRICS_TOKEN must have at least 16 characters, of ASCII alone.")
+        raise EnvError("METRICS_TOKEN must have at least 16 characters, all of them ASCII.")
     METRICS_PORT = env.int("METRICS_PORT", 0, validate=validate.Range(min=0, max=65535))
     # Errors to Sentry, traces to OpenTelemetry; both need more packages.
-    SENTRY_DSN = env.str("SENTRY_DSN", "", validate=validate.Regexp(r"(https?://\w+(:\w+)?@[^/?#@]+/(.*/)?\d+)?$"))
+    SENTRY_DSN = env.str(
+        "SENTRY_DSN",
+        "",
+        validate=validate.Regexp(
+            r"(https?://\w+(:\w+)?@[^/?#@]+/(.*/)?\d+)?$",
+            error="Must be a DSN from Sentry, such as https://key@host/1.",
+        ),
+    )
     _need_readable("SENTRY_DSN", SENTRY_DSN)
     OTEL_EXPORTER_OTLP_ENDPOINT = env.str(
-        "OTEL_EXPORTER_OTLP_ENDPOINT", "", validate=validate.Regexp(r"(https?://[^/]+.*)?$")
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "",
+        validate=validate.Regexp(r"(https?://[^/]+.*)?$", error="Must be an http:// or https:// URL."),
     )
     _need_readable("OTEL_EXPORTER_OTLP_ENDPOINT", OTEL_EXPORTER_OTLP_ENDPOINT)
     if _missing := observability.what_is_missing(

@@ -28,6 +28,6 @@ def problem() -> str:
         f"{sku} of {account} ({stock}, last movement to {moved})" for sku, account, stock, moved, _ in rows
     )
     return (
-        f"stock is not what its last movement left (products: {rows[0][-1]}): {shown}; something has changed the table"
-        " past the service. Ask the merchants for the true numbers and set them by the API or `import_products`"
+        f"stock differs from its last movement (products: {rows[0][-1]}): {shown}. Something other than the service has"
+        " changed the table. Ask the merchants for the true numbers, and set them with the API or `import_products`."
     )

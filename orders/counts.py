@@ -66,7 +66,7 @@ def problem() -> str:
         count = cursor.fetchone()[0]
     if not count:
         return ""
-    return f"totals of lists are not what their orders add up to (accounts: {count}): run `manage.py recount_orders`"
+    return f"the totals of order lists are wrong (accounts: {count}). Run `manage.py recount_orders`."
 
 
 def recount() -> int:

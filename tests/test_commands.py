@@ -113,7 +113,7 @@ def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> 
 
     assert status == 1
     assert problem.startswith("CommandError: The database cannot be used: ")
-    advice = f". Does `make run` run, as the same user and with DATA_DIR={tmp_path}? Or set DATABASE_URL.\n"
+    advice = f". Start `make run` as the same user with DATA_DIR={tmp_path}, or set DATABASE_URL.\n"
     assert problem.endswith(advice)
     assert problem.count("\n") == 1
 
@@ -122,7 +122,7 @@ def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> 
     ) as running:
         parts = running.communicate(timeout=PATIENCE)[0].splitlines()
     assert parts[0] == problem.strip().replace("CommandError", "database")
-    assert "ledger: cannot be looked at: see to the database first" in parts
+    assert "ledger: cannot be checked. Fix the database first." in parts
 
 
 def test_without_its_database_it_says_where_it_looked() -> None:
@@ -145,9 +145,7 @@ def test_where_no_more_connections_are_let_in_it_says_so() -> None:
         finally:
             session.execute(f"DROP ROLE {crowded}")
     assert (status, problem.count("\n")) == (1, 1)
-    assert (
-        f'too many connections for role "{crowded}". It answers, but accepts no more connections. Try again' in problem
-    )
+    assert f'too many connections for role "{crowded}". It accepts no more connections. Try again' in problem
 
 
 def test_behind_pgbouncer_it_says_which_setting_is_missing(tmp_path: Path) -> None:
@@ -181,8 +179,8 @@ def test_where_nothing_can_be_written_it_says_so(alice) -> None:
 @pytest.mark.parametrize(
     ("seconds", "advice"),
     [
-        ("0", "Somebody else is holding what this needs. Try again."),
-        ("1", "DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time."),
+        ("0", "Another session holds a lock that this needs. Try again."),
+        ("1", "Set DATABASE_STATEMENT_TIMEOUT=0 for this command to give it more time."),
     ],
 )
 def test_what_takes_too_long_is_told_with_the_way_out(seconds: str, advice: str) -> None:
@@ -201,7 +199,7 @@ def test_without_its_tables_it_says_which_command_makes_them() -> None:
 
     status, problem = said(*SHOW, DATABASE_URL=database_url().removesuffix(f"/{name}") + "/postgres")
 
-    assert (status, problem) == (1, "CommandError: The database is not up to date: run `manage.py migrate`.\n")
+    assert (status, problem) == (1, "CommandError: The database is not up to date. Run `manage.py migrate`.\n")
 
 
 @pytest.mark.django_db(transaction=True)

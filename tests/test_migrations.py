@@ -132,7 +132,7 @@ def test_a_new_database_is_made_at_once(scratch, monkeypatch):
     said = StringIO()
     call_command("migrate", stdout=said)
     assert checks.migrations() == ""
-    assert said.getvalue().startswith("The database was empty: its tables are made.\n")
+    assert said.getvalue().startswith("The database was empty. Its tables have been created.\n")
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
@@ -332,7 +332,7 @@ def test_a_lock_that_somebody_holds_fails_the_migration_soon_and_the_next_run_su
     time.sleep(1.1)
 
     with pytest.raises(
-        CommandError, match=r"got no lock in 2 tries \(process \d+, “psql”, has had .* run migrate again"
+        CommandError, match=r"could not get a lock in 2 tries \(process \d+, “psql”, has had .* run migrate again"
     ):
         call_command("migrate", verbosity=0, stderr=StringIO())
 
@@ -354,7 +354,7 @@ def test_it_tries_again_by_itself(late, other, impatient):
 
     call_command("migrate", verbosity=0, stderr=(said := Said()))
 
-    assert "A migration waits for a lock" in said.getvalue()
+    assert "A migration could not get a lock" in said.getvalue()
     assert checks.migrations() == ""
 
 
@@ -410,7 +410,7 @@ def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_
             " WHERE status = 'pending_confirmation'"
         )
     other.execute("UPDATE orders_order SET notes = 'x'")
-    with pytest.raises(CommandError, match="got no lock"):
+    with pytest.raises(CommandError, match="could not get a lock in"):
         call_command("migrate", "orders", verbosity=0, stderr=StringIO())
     assert half_built(first) == 1
     other.rollback()

@@ -231,7 +231,7 @@ def test_an_encryption_key_that_would_not_be_used_is_refused(tmp_path, name):
         unset=["SECRET_KEY", *({"ENCRYPTION_KEYS"} - {name})],
     )
     assert result.returncode != 0
-    assert "ENCRYPTION_KEYS holds only together with SECRET_KEY" in result.stderr
+    assert "ENCRYPTION_KEYS is set without SECRET_KEY" in result.stderr
     assert str(tmp_path / "secrets.env") in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -282,7 +282,7 @@ def test_what_is_nothing_but_blanks_makes_no_development_server(tmp_path, name):
     secrets(tmp_path)
     result = manage("check", env={"DATA_DIR": str(tmp_path), name: " \r"})
     assert result.returncode == 1
-    assert result.stderr == f"{name} holds nothing but blanks.\n"
+    assert result.stderr == f"{name} is set but blank. Give it a value.\n"
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS"])
@@ -293,7 +293,7 @@ def test_a_file_that_is_empty_makes_no_development_server(tmp_path, name, text):
     env = {"DATA_DIR": str(tmp_path), f"{name}_FILE": str(tmp_path / "file")}
     result = manage("check", env=env, unset=[name])
     assert result.returncode == 1
-    assert result.stderr == f"The file that {name}_FILE names is empty.\n"
+    assert result.stderr == f"{name}_FILE names an empty file. Write the value into it.\n"
 
 
 def test_a_secret_key_in_a_file_stays_what_it_was(tmp_path):

@@ -76,7 +76,7 @@ def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
         try:
             mails.send(subject, text, holder.email)
         except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
-            logger.warning("the holder of account %s could not be told of a webhook: %s", account.id, error)
+            logger.warning("the holder of account %s could not be mailed about a webhook: %s", account.id, error)
             return False
     _note([webhook.id for webhook in webhooks], what)
     return True

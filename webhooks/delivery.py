@@ -366,7 +366,7 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
     except _AWAY:
         raise
     except DatabaseError:
-        logger.exception("%s results cannot be settled together", len(results))
+        logger.exception("%s results cannot be written together, and are written one by one", len(results))
     return Settled(sum(_settle_alone(token, result) for result in results), is_more=True)
 
 

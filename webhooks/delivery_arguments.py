@@ -34,7 +34,7 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
         deliveries = deliveries.filter(event__kind__in=commands.read_words(options["event"], "event", EVENTS))
     if options["webhook"]:
         if not Webhook.objects.filter(pk=options["webhook"]).exists():
-            raise CommandError(f"--webhook: There is none with the id {options['webhook']}.")
+            raise CommandError(f"--webhook: There is no webhook {options['webhook']}.")
         deliveries = deliveries.filter(webhook_id=options["webhook"])
     if options["account"] is not None:
         deliveries = deliveries.filter(webhook__account_id=find_account(options["account"]).id)

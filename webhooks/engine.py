@@ -78,7 +78,9 @@ class Engine:
     def _open(self) -> Sender:
         # A post that cannot open a file would fail, and its receiver would be reported as unreachable.
         if (room := kernel.allow_open_files(3 * self.window) // 3) < self.window:
-            logger.warning("No more than %s posts at once: ulimit -Hn, the limit on open files, is low", room)
+            logger.warning(
+                "at most %s deliveries are sent at once, because the limit on open files (ulimit -Hn) is low", room
+            )
             self.window = room
         self.token = uuid4()  # not the token of the process that this one was forked from
         self._succeed()
@@ -95,11 +97,11 @@ class Engine:
             self._sign_of_life = roster.enter(self.token)
             dead = roster.dead()
             if dead and (count := self._database.submit(delivery.release_all, dead).result()):
-                logger.info("%s attempts of workers that died are given back", count)
+                logger.info("%s attempts of workers that died were given back", count)
             for token in dead:
                 roster.forget(token)
         except (CannotStart, OSError, DatabaseError) as error:
-            logger.warning("claims of workers that died run out by themselves: %s", error)
+            logger.warning("claims of workers that died could not be given back, and will expire: %s", error)
 
 
 class _Drain:
@@ -179,7 +181,7 @@ class _Drain:
         try:
             posts = claiming.result()
         except DatabaseError as error:
-            logger.warning("nothing could be claimed: %s", error)
+            logger.warning("no deliveries could be claimed: %s", error)
             return []
         self._is_full = len(posts) >= self._room_for_failing
         if posts and self._engine.stopping.is_set():
@@ -221,7 +223,7 @@ class _Drain:
         try:
             renewed = renewing.result()
         except DatabaseError as error:
-            logger.warning("claims could not be looked at again: %s", error)
+            logger.warning("claims could not be renewed: %s", error)
             renewed = {}
         gone = []
         for id_ in self._unsure:
@@ -233,7 +235,10 @@ class _Drain:
                 gone.append(id_)
         self._sent -= len(gone)
         if gone:
-            logger.info("%s posts are left to others: their claims had run out, or their webhooks are gone", len(gone))
+            logger.info(
+                "%s deliveries are left to other workers: their claims have expired, or their webhooks are gone",
+                len(gone),
+            )
             self._release(gone)
 
     def _leave_settled(self) -> None:
@@ -294,7 +299,7 @@ class _Settling:
             self.is_more = future.result().is_more
         except DatabaseError as error:
             # The database is away, or read-only after a failover. It will not count twice what it did count.
-            logger.warning("%s results could not be settled yet: %s", len(self._begun), error)
+            logger.warning("%s results could not be written yet: %s", len(self._begun), error)
             self.failures += 1
             if self.failures <= tries:
                 self._gathered = self._begun + self._gathered

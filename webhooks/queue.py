@@ -112,7 +112,9 @@ def problem() -> str:
     try:
         age = oldest_due()
     except DatabaseError:
-        return "cannot be looked at: see to the database first"
+        return "cannot be checked. Fix the database first."
     if age <= LATE:
         return ""
-    return f"the oldest due delivery waits for {age:.0f} s: see that workers run, and start more when all are busy"
+    return (
+        f"the oldest due delivery has waited for {age:.0f} s. Check that workers run, and start more if all are busy."
+    )

@@ -205,7 +205,7 @@ def _step_or_later(id_: UUID) -> _Step:
     try:
         return _step(id_)
     except DatabaseError as error:
-        logger.warning("recovery %s is gone on with later: %s", id_, error)
+        logger.warning("recovery %s was interrupted and will be continued: %s", id_, error)
         return _Step(0, is_over=False, has_more=False)
 
 

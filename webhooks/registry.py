@@ -179,7 +179,7 @@ def _end(webhook_id: UUID) -> None:
     try:
         _drop_pending(webhook_id, until=ended_at + DROP_SECONDS)
     except DatabaseError as error:
-        logger.warning("what webhook %s has waiting is dropped later: %s", webhook_id, error)
+        logger.warning("the pending deliveries of webhook %s will be dropped later: %s", webhook_id, error)
     _wait_for_begun(webhook_id, since=ended_at)
 
 
@@ -259,7 +259,7 @@ def _wait_for_begun(webhook_id: UUID, *, since: float) -> None:
                     return
                 time.sleep(0.01)
     except DatabaseError as error:
-        logger.warning("what is under way to webhook %s is given its time: %s", webhook_id, error)
+        logger.warning("waiting as long as attempts to webhook %s may need to begin: %s", webhook_id, error)
         time.sleep(max(until - time.monotonic(), 0.0))
 
 
@@ -270,6 +270,6 @@ def problem_with_secrets() -> str:
     if not count:
         return ""
     return (
-        f"not all can be read (unreadable: {count}), and nothing is sent to these webhooks: put the key that they were"
-        " encrypted under back into ENCRYPTION_KEYS (it is kept beside the backup), and restart"
+        f"some cannot be read (unreadable: {count}), so nothing is sent to their webhooks. Put the key that encrypted"
+        " them back into ENCRYPTION_KEYS (it is kept with the backups), and restart."
     )

@@ -121,7 +121,10 @@ class Sender:
     def _begin(self, transfer: Transfer) -> None:
         """Send it once its name is known, to public addresses only, and while its claim is sure to stand."""
         if not transfer.post.secrets:
-            logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", transfer.post.delivery_id)
+            logger.error(
+                "the signing secret for delivery %s cannot be read with any of ENCRYPTION_KEYS",
+                transfer.post.delivery_id,
+            )
             self._end_unsent(transfer, NO_SECRET)
             return
         try:
@@ -148,7 +151,7 @@ class Sender:
             transfer.load(curl, self._lookups.addresses_to_tell(transfer.post.url), allow_private=self._allow_private)
             self._loop.add(curl)
         except Exception:  # a post that cannot be sent must not stop the others
-            logger.exception("delivery %s cannot be posted", transfer.post.delivery_id)
+            logger.exception("delivery %s cannot be sent", transfer.post.delivery_id)
             self._end_unsent(transfer, UNREACHABLE)
         else:
             self._running[curl] = transfer

@@ -56,7 +56,7 @@ def ring() -> None:
             app.send_task("webhooks.tasks.deliver", retry=False, expires=30)
     except Exception as error:  # kombu raises what its transports raise
         _paused_until = time.monotonic() + _PAUSE
-        logger.warning("no worker could be woken, they look by themselves: %s", error)
+        logger.warning("workers could not be woken, and will look by themselves: %s", error)
 
 
 def hear() -> None:
@@ -64,7 +64,7 @@ def hear() -> None:
     try:
         _redis.delete(_BELL)
     except redis.RedisError:
-        logger.debug("the bell could not be taken down; it falls by itself")
+        logger.debug("the bell could not be deleted, and will expire")
 
 
 def listen(heard: Callable[[], object], stopping: threading.Event) -> None:
@@ -81,5 +81,5 @@ def listen(heard: Callable[[], object], stopping: threading.Event) -> None:
                         heard()
                         stopping.wait(_GATHERS_FOR)
         except redis.RedisError as error:
-            logger.debug("the bell cannot be heard: %s", error)
+            logger.debug("the bell cannot be listened to: %s", error)
             stopping.wait(_PAUSE)

@@ -121,7 +121,7 @@ def call_screen(
     except db.Error:  # the database is away or busy, which is not the order's fault
         raise
     except Exception:
-        logger.exception("the page of the claim %s cannot be made", claim_id)
+        logger.exception("the page of claim %s cannot be shown", claim_id)
         decisions.set_aside(claim_id, agent=request.user)
         messages.error(request, _("This customer cannot be shown and is waiting for a supervisor. Press Next order."))
         return redirect("admin:desk")

@@ -26,5 +26,5 @@ def find_open_account(email: str) -> Account:
     """Like `find_account`, but also raises CommandError for a closed account, which takes in nothing by any way."""
     account = find_account(email)
     if account.is_closed:
-        raise CommandError(f"The account of {email}, or its holder, is deactivated: activate it first, in the console.")
+        raise CommandError(f"The account of {email}, or its holder, is deactivated. Activate it in the console first.")
     return account

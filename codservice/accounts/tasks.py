@@ -52,7 +52,7 @@ class _LinkForm(PasswordResetForm):
         try:
             mails.send(subject, text, to_email)
         except Exception:
-            logger.exception("the link for a new password of %s could not be mailed", context["user"].pk)
+            logger.exception("the password link of user %s could not be mailed", context["user"].pk)
 
 
 @shared_task
@@ -100,7 +100,7 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     try:
         mails.send(subject, text, invitation.email)
     except ValueError:
-        logger.warning("the address or text of invitation %s makes no mail", invitation.id)
+        logger.warning("invitation %s cannot be mailed: its address or text is not valid in a mail", invitation.id)
         return
     # Not if the invitation is to be mailed again meanwhile, in which case the link of this mail no longer works.
     Invitation.objects.filter(id=invitation.id, digest=invitation.digest).update(sent_at=Now())
@@ -109,5 +109,5 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
 def _is_ours(host: str) -> bool:
     if validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
         return True
-    logger.warning("a link was asked for with a host that is not in ALLOWED_HOSTS")
+    logger.warning("a link was requested for a host that is not in ALLOWED_HOSTS")
     return False

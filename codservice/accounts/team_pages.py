@@ -123,7 +123,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, 
         try:
             have_mailed(send_invitation, [str(renew().id)], {"host": request.get_host()})
         except OperationalError as error:  # the broker is away
-            logger.warning("no invitation could be sent: %s", error)
+            logger.warning("an invitation could not be mailed: %s", error)
             text = _("We cannot send mail just now. Send the invitation again in a few minutes.")
             messages.error(request, text)
             return

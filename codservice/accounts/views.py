@@ -165,7 +165,7 @@ class PasswordForgotten(FormView):
             form.add_error(None, error)
             return locked_or(self.form_invalid(form), error.wait)
         except OperationalError as error:  # the broker is away
-            logger.warning("no password link could be sent: %s", error)
+            logger.warning("a password link could not be mailed: %s", error)
             form.add_error(None, _("We cannot send mail just now. Try again in a few minutes."))
             return self.render_to_response(self.get_context_data(form=form), status=503)
         return super().form_valid(form)

@@ -87,8 +87,8 @@ class FileCommand(Command):
             said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped)}"
             raise CommandError(said, returncode=_status_of(stopped))
         if self.counts["refused"]:
-            mend = f"Mend {report}" if report else "--report FILE writes that to a file; mend it"
-            raise CommandError(f"Refused: {self.counts['refused']}. {mend} and give it to this command.")
+            report = report or "what --report FILE writes"
+            raise CommandError(f"Refused: {self.counts['refused']}. Correct {report}, and give it to this command.")
 
     def how_to_go_on(self, stopped: BaseException) -> str:
         is_cut = isinstance(stopped, UnreadableTable)
@@ -112,7 +112,7 @@ class FileCommand(Command):
         except UnreadableTable as error:
             raise CommandError(str(error)) from None
         if table.sheet:
-            self.say(f"Of the file's sheets the first that is shown is read: {table.sheet}.")
+            self.say(f"The file has several sheets. Only the first visible one is read: {table.sheet}.")
         return table
 
     def take_table(self, table: Table, report: Path | None) -> None:
@@ -205,7 +205,9 @@ def _refuse_report(report: Path, file: Path) -> None:
             raise CommandError("--report must not be the file that is read.")
         draft = _draft_of(report)
         if draft.exists() and file.exists() and draft.samefile(file):
-            raise CommandError(f"--report is written as {draft}, which is the file that is read: choose another name.")
+            raise CommandError(
+                f"--report is first written to {draft}, which is the file that is read. Choose another name."
+            )
     except OSError as error:
         raise CommandError(f"{report} cannot be used: {error.strerror}.") from None
 

@@ -23,7 +23,7 @@ def what_is_missing(**settings: str) -> str:
     """A sentence if one of these settings needs packages that are not installed; otherwise empty."""
     for name, value in settings.items():
         if value and not _is_installed(_PACKAGES[name]):
-            return f"{name} needs more packages: pip install -r codservice/observability/requirements.txt"
+            return f"{name} needs more packages. Run `pip install -r codservice/observability/requirements.txt`."
     return ""
 
 

@@ -28,7 +28,9 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         web = Web.from_environ()
         layout = Layout(data_dir())
         if (lock := hold(layout)) is None:
-            raise CannotStart(f"Another codservice already runs on DATA_DIR {layout.data}.")
+            raise CannotStart(
+                f"Another codservice already runs on DATA_DIR {layout.data}. Stop it, or set another DATA_DIR."
+            )
         web.address(alone=True)
         if not is_set("SECRET_KEY"):
             secrets(layout.data)
@@ -68,7 +70,7 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
                     flush=True,
                 )
             if os.geteuid() == 0:
-                say("Web and workers run as root here; an account of its own is safer (SECURITY.md).")
+                say("Web and workers run as root. A user of their own would be safer (SECURITY.md).")
             return_memory()
             return True
         if time.monotonic() - started > patience:

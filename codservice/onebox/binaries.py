@@ -63,7 +63,7 @@ def find_postgres(*, major: int | None, user: ServerUser, copies: Path) -> Postg
     if seen and major is not None:
         carried = " and ".join(str(version) for version in sorted(set(seen)))
         raise CannotStart(
-            f"The data was made by PostgreSQL {major} and this machine has PostgreSQL {carried}; move the data with"
+            f"The data was made by PostgreSQL {major}, but this machine has PostgreSQL {carried}. Move the data with"
             " pg_upgrade or a dump, or set DATA_DIR to another folder."
         )
     raise CannotStart(_missing(f"PostgreSQL {OLDEST_POSTGRES} or newer", "DATABASE_URL"))
@@ -77,7 +77,9 @@ def find_client(program: str, *, at_least: int) -> Path:
     versions = {path: version for path in candidates if (version := _version(path)) is not None}
     newest = max(versions, key=lambda path: versions[path], default=None)
     if newest is None or versions[newest] < at_least:
-        raise CannotStart(f"No {program} of PostgreSQL {at_least} or newer is on this machine: install its client.")
+        raise CannotStart(
+            f"This machine has no {program} of PostgreSQL {at_least} or newer. Install PostgreSQL's client programs."
+        )
     return newest
 
 
@@ -93,8 +95,8 @@ def find_valkey(*, user: ServerUser, copies: Path) -> Path:
 
 def _missing(what: str, variable: str) -> str:
     return (
-        f"No {what} runs on this machine ({platform.system()} {platform.machine()}), neither from a wheel nor"
-        f" installed; install it, or set {variable}."
+        f"{what} was not found for this machine ({platform.system()} {platform.machine()}), neither as a wheel nor"
+        f" installed. Install it, or set {variable}."
     )
 
 
@@ -142,7 +144,7 @@ def _runnable(folder: Path, program: str, user: ServerUser, copies: Path) -> Pat
         return folder
     copy = _copy(folder, program, copies)
     if _version(copy / program, cwd="/", **user.options()) is None:
-        raise CannotStart(f"{copy / program} does not run as user id {user.uid}; is {copies} mounted noexec?")
+        raise CannotStart(f"{copy / program} does not run as user id {user.uid}. Is {copies} mounted noexec?")
     return copy
 
 

@@ -154,7 +154,7 @@ def _major(cluster: Path) -> int | None:
     try:
         return int((cluster / "PG_VERSION").read_text().strip())
     except (OSError, ValueError) as error:
-        raise CannotStart(f"{cluster} is not a readable PostgreSQL cluster: PG_VERSION is missing.") from error
+        raise CannotStart(f"{cluster} is not a PostgreSQL cluster that can be read: PG_VERSION is missing.") from error
 
 
 def _check_data(layout: Layout, user: ServerUser) -> None:
@@ -162,15 +162,17 @@ def _check_data(layout: Layout, user: ServerUser) -> None:
         return
     if (owner := layout.cluster.stat().st_uid) != user.uid:
         raise CannotStart(
-            f"{layout.cluster} belongs to user id {owner} and we run as {user.uid}; run as the user (or as root) that"
-            " made it, or set DATA_DIR to another folder."
+            f"{layout.cluster} belongs to user id {owner}, but this is user id {user.uid}. Run as its owner or as root,"
+            " or set DATA_DIR to another folder."
         )
 
 
 def _check_space(layout: Layout) -> None:
     needed = OLD_CLUSTER_BYTES if layout.cluster.exists() else NEW_CLUSTER_BYTES
     if (free := shutil.disk_usage(layout.data).free) < needed:
-        raise CannotStart(f"The disk of DATA_DIR {layout.data} has {free >> 20} MB free; {needed >> 20} MB are needed.")
+        raise CannotStart(
+            f"The disk of DATA_DIR {layout.data} has {free >> 20} MB free, but {needed >> 20} MB are needed."
+        )
 
 
 def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) -> None:
@@ -210,7 +212,7 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
         made = run("postgres", "--single", "-D", place, "template1", text="CREATE DATABASE codservice;\n")
     if made.returncode != 0 or "ERROR" in made.stderr:
         reason = why(made.stderr) or "no reason given"
-        raise CannotStart(f"PostgreSQL could not make its cluster in {layout.data}: {reason}")
+        raise CannotStart(f"PostgreSQL could not create its cluster in {layout.data}: {reason}")
     if maker != user:
         # A copy, so that no other process of that user has a file of it open.
         shutil.copytree(draft, copy, symlinks=True)
@@ -275,7 +277,7 @@ def _stop_orphan(cluster: Path) -> None:
             if not _is_postmaster(pid, cluster):
                 return
             time.sleep(0.05)
-    raise CannotStart(f"An earlier PostgreSQL (process {pid}) still runs on {cluster} and does not stop.")
+    raise CannotStart(f"An earlier PostgreSQL (process {pid}) still runs on {cluster} and does not stop. End it.")
 
 
 def _is_postmaster(pid: int, cluster: Path) -> bool:

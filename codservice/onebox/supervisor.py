@@ -184,7 +184,7 @@ class Supervisor:
         if process.is_ready is None or process.is_ready():
             child.ready_at = now
         elif process.start_seconds is not None and now - child.started_at > process.start_seconds:
-            say(f"{process.name} was not ready within {process.start_seconds:.0f} seconds.")
+            say(f"{process.name} was not ready within {process.start_seconds:.0f} s.")
             signal_group(child.popen.pid, signal.SIGKILL)
 
     def _reap(self) -> None:
@@ -204,7 +204,7 @@ class Supervisor:
             raise SaidWhy(f"{name} has said why")
         if child.process.once:
             if popen.returncode != 0:
-                raise CannotStart(f"{name} {how}; its output above says why.{log_hint(child.process)}")
+                raise CannotStart(f"{name} {how}. Its output above says why.{log_hint(child.process)}")
             child.is_done = True
             return
         self._failed(child, how)
@@ -217,12 +217,12 @@ class Supervisor:
         child.failed_starts += 1
         if child.failed_starts >= FAILED_STARTS and not self._is_kept(child):
             raise CannotStart(
-                f"{child.process.name} failed {FAILED_STARTS} times in a row, the last time it {how};"
-                f" giving up.{log_hint(child.process)}"
+                f"{child.process.name} failed {FAILED_STARTS} times in a row. The last time it {how}."
+                f"{log_hint(child.process)}"
             )
         pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(child.failed_starts - 1, FAILED_STARTS))
         child.restart_at = time.monotonic() + pause
-        say(f"{child.process.name} {how}; starting it again in {pause:.1f} s.")
+        say(f"{child.process.name} {how}. It is started again in {pause:.1f} s.")
 
     def _stop_all(self) -> None:
         children = {child.process.name: child for child in self._children}
@@ -244,7 +244,7 @@ class Supervisor:
             while popen.poll() is None and time.monotonic() < deadline and self._stop_signals <= max(before, 1):
                 self._wait(POLL_SECONDS)
         if popen.poll() is None:
-            say(f"{process.name} did not stop; ending it.")
+            say(f"{process.name} did not stop and is being killed.")
         signal_group(popen.pid, signal.SIGKILL)
         popen.wait()
 

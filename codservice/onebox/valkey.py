@@ -68,5 +68,5 @@ def _stop_orphan(layout: Layout) -> None:
     while _ask(layout, b"PING"):
         _ask(layout, b"SHUTDOWN NOSAVE")
         if time.monotonic() > deadline:
-            raise CannotStart(f"An earlier Valkey still listens on {layout.valkey_socket} and does not stop.")
+            raise CannotStart(f"An earlier Valkey still listens on {layout.valkey_socket} and does not stop. End it.")
         time.sleep(0.05)

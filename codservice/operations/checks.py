@@ -22,7 +22,7 @@ def migrations() -> str:
     missing = [".".join(key) for key in wanted if key not in loader.applied_migrations]
     if not missing:
         return ""
-    return f"not applied: {len(missing)}, the first is {missing[0]}: run `manage.py migrate`"
+    return f"{len(missing)} not applied, starting with {missing[0]}. Run `manage.py migrate`."
 
 
 def clock() -> str:
@@ -34,7 +34,7 @@ def clock() -> str:
     if abs(skew) <= MOST_SKEW:
         return ""
     direction = "ahead of" if skew > 0 else "behind"
-    return f"this host's is {abs(skew):.0f} s {direction} the database's: let a time service (NTP) set both"
+    return f"this host's is {abs(skew):.0f} s {direction} the database's. Set both with a time service (NTP)."
 
 
 def sessions() -> str:
@@ -43,7 +43,7 @@ def sessions() -> str:
         cursor.execute("SHOW lock_timeout")
         if cursor.fetchone()[0] != "0":
             return ""
-    return "wait for locks for ever: run docs/operations/pgbouncer/role.sql as a superuser, then restart PgBouncer"
+    return "wait for locks forever. Run docs/operations/pgbouncer/role.sql as a superuser, then restart PgBouncer."
 
 
 def disk() -> str:
@@ -59,16 +59,16 @@ def disk() -> str:
     except OperationalError as error:
         if not isinstance(error.__cause__, DiskFull):
             raise
-        return "that of PostgreSQL is full: free some of it, for orders cannot be taken"
+        return "PostgreSQL's disk is full, so orders cannot be taken. Free some space."
     return ""
 
 
 def beat() -> str:
     age = duties.age("beat")
-    advice = "start beat (`python -m codservice.run.beat`), and a worker, which notes what beat sends"
+    advice = "Start beat (`python -m codservice.run.beat`), and a worker, which records what beat sends."
     if age is None:
-        return f"has never sent anything: {advice}"
-    return f"has sent nothing for {age:.0f} s: {advice}" if age > BEAT_LATE.total_seconds() else ""
+        return f"has never sent anything. {advice}"
+    return f"has sent nothing for {age:.0f} s. {advice}" if age > BEAT_LATE.total_seconds() else ""
 
 
 def retention() -> str:
@@ -76,6 +76,6 @@ def retention() -> str:
     if age is None or age <= PRUNE_LATE.total_seconds():
         return ""
     return (
-        f"the last round that deleted what is old ended {age / 86400:.0f} days ago: look for errors of"
-        " codservice.operations.tasks.prune in the worker's log, or run `manage.py prune`"
+        f"the last deletion of old data ended {age / 86400:.0f} days ago. Look for errors of"
+        " codservice.operations.tasks.prune in the worker's log, or run `manage.py prune`."
     )

@@ -22,8 +22,8 @@ def fault() -> str:
         return f"PostgreSQL {major} is too old: {OLDEST_POSTGRES} or newer is needed."
     if encoding != "UTF8":  # as on a server installed without a locale
         return (
-            f"The database has the encoding {encoding}, which has no room for all names: make it anew with createdb"
-            " --encoding UTF8 --locale C.UTF-8 --template template0."
+            f"The database has the encoding {encoding}, which cannot hold all names. Create it anew with `createdb"
+            " --encoding UTF8 --locale C.UTF-8 --template template0`."
         )
     return ""
 

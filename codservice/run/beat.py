@@ -24,7 +24,7 @@ from codservice.run.kernel import return_memory_soon
 
 logger = logging.getLogger(__name__)
 
-QUIET_SECONDS = 60.0  # between two log lines that Redis accepts nothing
+QUIET_SECONDS = 60.0  # between two log lines that Redis accepts no messages
 
 
 class Scheduler(beat.Scheduler):
@@ -55,7 +55,7 @@ class Scheduler(beat.Scheduler):
         except Exception as error:  # kombu raises what its transports raise
             if time.monotonic() >= self._quiet_until:
                 self._quiet_until = time.monotonic() + QUIET_SECONDS
-                logger.warning("Redis takes no messages of beat: %s", error)
+                logger.warning("beat cannot send messages to Redis: %s", error)
 
 
 def _now() -> datetime:

@@ -120,11 +120,11 @@ class Gateway:
         except _Refused as refused:
             await _refuse(refused, scope, send)
         except TimeoutError:
-            logger.error("a request found no answer within %.0f s", REQUEST_SECONDS)
+            logger.error("a request was not answered within %.0f s", REQUEST_SECONDS)
             answer.is_given_up = True
             await _refuse(_Refused(503, "unavailable", "It took too long. Try again in a moment."), scope, send)
         except Exception:
-            logger.exception("the application failed before its answer")
+            logger.exception("the application failed before it answered")
             await _refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
         finally:
             self._bodies.give_back(key, len(body))
@@ -194,9 +194,9 @@ class Gateway:
             await self._send_in_slices(answer, piece, lane, gone, send)
         except Exception as error:
             if isinstance(error, TimeoutError):
-                logger.warning("a long answer was not read")
+                logger.warning("a client did not read a long answer")
             else:
-                logger.exception("the application failed amid its answer")
+                logger.exception("the application failed while it was answering")
             # With a regular end the answer would seem complete, and nobody would miss the rest of a table.
             address, port = scope["client"]
             drop_connection((address, int(port)))

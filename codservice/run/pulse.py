@@ -61,7 +61,7 @@ def problem() -> str:
     """Describe what is wrong; empty if there was a sign within MOST_SECONDS. Uses the host's monotonic clock."""
     path = os.environ.get(VARIABLE)
     if not path:
-        return f"{VARIABLE} names no file to look at"
+        return f"{VARIABLE} is not set"
     try:
         with open(path, "rb") as file:
             age = time.monotonic() - int(file.read(64)) / 1000
@@ -71,7 +71,11 @@ def problem() -> str:
         return f"{path} cannot be read: {error}"
     if 0 <= age <= MOST_SECONDS:
         return ""
-    return f"the last sign of life was {age:.0f} s ago" if age > 0 else "the last sign of life is of another start"
+    return (
+        f"the last sign of life was {age:.0f} s ago"
+        if age > 0
+        else "the last sign of life is from before the host restarted"
+    )
 
 
 if __name__ == "__main__":

@@ -72,14 +72,14 @@ class Web:
             try:
                 return self._listen_once(alone=alone)
             except socket.gaierror as error:
-                raise CannotStart(f"HOST {self.host} is no address of this machine: {error.strerror}.") from error
+                raise CannotStart(f"HOST {self.host} is not an address of this machine: {error.strerror}.") from error
             except OSError as error:
                 if error.errno == errno.EADDRNOTAVAIL:
-                    raise CannotStart(f"HOST {self.host} is no address of this machine.") from error
+                    raise CannotStart(f"HOST {self.host} is not an address of this machine.") from error
                 if time.monotonic() > deadline:
                     raise CannotStart(
-                        f"Port {self.port} on {self.host} cannot be used ({(error.strerror or '').lower()}); stop what"
-                        " listens there or set PORT to another number."
+                        f"Port {self.port} on {self.host} cannot be used ({(error.strerror or '').lower()})."
+                        " Stop what listens there, or set PORT to another number."
                     ) from error
                 time.sleep(0.1)
 
@@ -139,7 +139,7 @@ def keep_out_of_anothers(web: Web) -> None:
     try:
         if web.get(f"/readyz?database={identity()}")[0] == HTTPStatus.MISDIRECTED_REQUEST:
             raise CannotStart(
-                f"At port {web.port} on {web.host} a service with another database listens: set PORT to another number."
+                f"A service with another database listens at port {web.port} on {web.host}. Set PORT to another number."
             )
     except DatabaseError:
         return

@@ -126,7 +126,7 @@ def _repeat(name: str, seconds: float, stopping: threading.Event) -> None:
         try:
             task()
         except Exception:
-            logger.exception("%s failed and is tried again in %s s", name, seconds)
+            logger.exception("%s failed and will be tried again in %s s", name, seconds)
         if stopping.wait(seconds):
             return
 
@@ -159,7 +159,11 @@ def main() -> int:
         try:
             metrics.serve(host, settings.METRICS_PORT)
         except OSError as error:
-            sys.exit(f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used: {error.strerror}.")
+            why = (error.strerror or "").lower()
+            sys.exit(
+                f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used ({why})."
+                " Set another number, or 0 for none."
+            )
     return_memory_soon()
     with own_clock():
         worker.start()

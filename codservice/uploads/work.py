@@ -100,7 +100,7 @@ def go_on() -> int:
         try:
             _work_at(Upload.objects.get(id=id_, claim=claim))
         except (_Lost, Upload.DoesNotExist):
-            logger.info("upload %s is somebody else's, or stopped", id_)
+            logger.info("upload %s was stopped, or another worker has taken it over", id_)
         Upload.objects.filter(id=id_, claim=claim).update(claim=None, claimed_until=Now())
     return turns
 

@@ -263,7 +263,7 @@ def test_a_key_that_is_refused_for_now_says_so(alice: Account, closed: str) -> N
 
     call_command("create_api_key", "--account", alice.holder.email, stdout=StringIO(), stderr=said)
 
-    assert ("refused for as long as the account or its holder is deactivated" in said.getvalue()) == bool(closed)
+    assert ("refused while the account or its holder is deactivated" in said.getvalue()) == bool(closed)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -52,7 +52,7 @@ def test_orders_are_in_every_status_and_their_histories_agree() -> None:
 @pytest.mark.parametrize("name", ["samira1", "demo1@example.dz"])
 def test_beside_a_person_of_a_name_nothing_is_made(name: str) -> None:
     factories.UserFactory(username=name)
-    with pytest.raises(CommandError, match=f"Somebody signs in as {name} already"):
+    with pytest.raises(CommandError, match=f"Somebody already signs in as {name}"):
         output("seed_demo", orders=1)
     assert not Account.objects.exists()
 
@@ -218,5 +218,5 @@ def test_a_start_whose_demo_data_cannot_be_made_says_why() -> None:
     )
 
     assert done.returncode == 1
-    assert done.stderr.endswith("\ncodservice: Somebody signs in as samira1 already: take another --seed.\n")
+    assert done.stderr.endswith("\ncodservice: Somebody already signs in as samira1. Use another --seed.\n")
     assert "Traceback" not in done.stderr

@@ -197,7 +197,7 @@ def test_ready_says_that_the_database_takes_no_writes(world: World) -> None:
     with database_that_takes_no_writes():
         answer = world.browsers["nobody"].get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["database"].startswith("takes no writes")
+    assert answer.json()["database"].startswith("accepts no writes")
     assert world.browsers["nobody"].get("/readyz").json()["database"] == "ok"
 
 

@@ -59,7 +59,7 @@ def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch
     assert answer.status_code == 503
     assert (answer.json()["database"], answer.json()["broker"]) == (
         "ok",
-        "does not answer: start Redis, see to REDIS_URL",
+        "does not answer. Start Redis, and check REDIS_URL.",
     )
     assert seconds < 1.5
 
@@ -72,7 +72,7 @@ def test_with_a_broker_that_answers_and_takes_no_writes_it_is_not_ready(client, 
         broker.refuse(why)
         answer = client.get("/readyz")
         assert answer.status_code == 503
-        assert answer.json()["broker"].startswith("takes no writes (")
+        assert answer.json()["broker"].startswith("accepts no writes (")
         broker.accept()
         assert client.get("/readyz").json()["broker"] == "ok"
 

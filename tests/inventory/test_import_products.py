@@ -263,7 +263,7 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
         "line 3: price: Must be a number, or a string of digits with at most one point.",
         "line 3: stock_quantity: Must be an integer from 0 to 1000000000.",
     ]
-    assert "1 made, 0 changed, 0 as they were, 1 bad" in err.getvalue()
+    assert "1 created, 0 changed, 0 unchanged, 1 refused" in err.getvalue()
 
 
 def test_a_terminal_sees_a_progress_bar(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,16 +174,16 @@ def test_without_the_keys_it_says_what_is_missing(backup, tmp_path):
     done = manage("restore", str(backup), DATA_DIR=str(data))
 
     assert done.returncode == 1
-    assert "Everything is restored except the signing secrets: not all can be read (unreadable: 1)" in done.stderr
+    assert "Everything was restored except the signing secrets: some cannot be read (unreadable: 1)" in done.stderr
     assert "ENCRYPTION_KEYS" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_nothing_that_is_there_is_overwritten(backup, tmp_path):
     assert "already has tables" in manage("restore", str(backup)).stderr
-    assert "exists; give a new name" in manage("backup", str(backup)).stderr
+    assert "already exists. Choose another name." in manage("backup", str(backup)).stderr
     (link := tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    assert f"{link} exists; give a new name" in manage("backup", str(link)).stderr
+    assert f"{link} already exists. Choose another name." in manage("backup", str(link)).stderr
 
     assert manage("backup", str(tmp_path / "again.dump")).returncode == 0
 
@@ -315,7 +315,9 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
             eventually(lambda: waiting(other) == 0)
     assert not file.exists()
 
-    assert manage(command, str(file), *arguments).stderr == f"CommandError: {draft} exists; give a new name.\n"
+    assert (
+        manage(command, str(file), *arguments).stderr == f"CommandError: {draft} already exists. Choose another name.\n"
+    )
     draft.unlink()
     assert manage(command, str(file), *arguments).returncode == 0
     assert list(tmp_path.iterdir()) == [file]

@@ -98,11 +98,11 @@ def test_a_worker_has_its_second_to_answer_however_little_is_waited(all_is_well,
 def test_a_beat_that_never_lived_or_died_is_told(all_is_well):
     with connection.cursor() as cursor:
         cursor.execute("UPDATE operations_duty SET done_at = now() - interval '75 s' WHERE name = 'beat'")
-    assert problem("beat").startswith("has sent nothing for 75 s: start beat")
+    assert problem("beat").startswith("has sent nothing for 75 s. Start beat")
 
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM operations_duty")
-    assert problem("beat").startswith("has never sent anything: start beat")
+    assert problem("beat").startswith("has never sent anything. Start beat")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -170,15 +170,15 @@ def test_a_migration_that_is_not_applied_is_named(all_is_well):
     ((app, newest),) = MigrationLoader(connection).graph.leaf_nodes("orders")
     MigrationRecorder(connection).record_unapplied(app, newest)
 
-    assert problem("migrations").startswith(f"not applied: 1, the first is orders.{newest}: run")
+    assert problem("migrations").startswith(f"1 not applied, starting with orders.{newest}. Run")
 
 
 def test_clocks_that_differ_are_told(all_is_well, monkeypatch):
     real = time.time
     monkeypatch.setattr(checks.time, "time", lambda: real() + 20)
-    assert problem("clock").startswith("this host's is 20 s ahead of the database's: ")
+    assert problem("clock").startswith("this host's is 20 s ahead of the database's. ")
     monkeypatch.setattr(checks.time, "time", lambda: real() - 60)
-    assert problem("clock").startswith("this host's is 60 s behind the database's: ")
+    assert problem("clock").startswith("this host's is 60 s behind the database's. ")
 
 
 def test_secrets_that_no_key_reads_are_counted(all_is_well, alice, register, settings):
@@ -187,7 +187,7 @@ def test_secrets_that_no_key_reads_are_counted(all_is_well, alice, register, set
     assert problem("secrets") == ""
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
 
-    assert problem("secrets").startswith("not all can be read (unreadable: 1), and")
+    assert problem("secrets").startswith("some cannot be read (unreadable: 1), so")
     assert "ENCRYPTION_KEYS" in problem("secrets")
     assert first.secret_hint not in problem("secrets")
 
@@ -195,7 +195,7 @@ def test_secrets_that_no_key_reads_are_counted(all_is_well, alice, register, set
 def test_a_due_delivery_that_nobody_takes_is_told(all_is_well, alice, register, delivery_of):
     delivery_of(register(alice), created_at=timezone.now() - timedelta(seconds=100))
 
-    assert "start more when all are busy" in problem("deliveries")
+    assert "start more if all are busy" in problem("deliveries")
     assert 90 < json.loads(run("--json")[0])["oldest_due_seconds"] < 110
 
 
@@ -216,7 +216,7 @@ def test_stock_that_the_ledger_does_not_tell_of_is_named(all_is_well, alice, pro
 
     told = problem("ledger")
 
-    assert told.startswith("stock is not what its last movement left (products: 1): ROB-1 of Alice's shop (5, ")
+    assert told.startswith("stock differs from its last movement (products: 1): ROB-1 of Alice's shop (5, ")
     stock.set_quantities(alice.id, [stock.Update(quantity=6, sku="ROB-1")], actor=COMMAND)
     assert problem("ledger") == ""
 
@@ -256,7 +256,7 @@ def test_counts_that_are_wrong_are_told_and_set_right(all_is_well, api, alice, c
     OrderCount.objects.filter(account=alice).delete()
     OrderCount.objects.create(account=charlie, status="shipped", delta=4)
 
-    assert problem("order_counts").startswith("totals of lists are not what their orders add up to (accounts: 2): run")
+    assert problem("order_counts").startswith("the totals of order lists are wrong (accounts: 2). Run")
 
     assert json.loads(output("recount_orders", "--json")) == {"corrected": 2}
     assert problem("order_counts") == ""
@@ -303,5 +303,5 @@ def test_without_the_database_it_still_says_so(all_is_well, monkeypatch):
     said, error = run("--json")
 
     assert error.startswith("Something is wrong: database, broker, deliveries")
-    assert json.loads(said)["ledger"] == "cannot be looked at (connection refused): see to the database first"
+    assert json.loads(said)["ledger"] == "cannot be checked (connection refused). Fix the database first."
     assert json.loads(said)["oldest_due_seconds"] is None

@@ -288,8 +288,12 @@ def test_a_task_whose_database_is_away_says_one_sentence_and_any_other_error_is_
 
     stopped, refused, behind, timed_out, by_clock = lines()
     assert [line["level"] for line in (stopped, refused, behind, by_clock)] == ["warning"] * 4
-    assert refused["event"].endswith("note_beat needs the database: cannot execute INSERT in a read-only transaction")
-    assert behind["event"].endswith("note_beat needs the database: it is not up to date, run `manage.py migrate`")
+    assert refused["event"].endswith(
+        "note_beat was not run, because the database cannot be used: cannot execute INSERT in a read-only transaction"
+    )
+    assert behind["event"].endswith(
+        "note_beat was not run, because the database cannot be used: it is not up to date. Run `manage.py migrate`."
+    )
     assert by_clock["event"] == stopped["event"]
     assert "exception" not in stopped | refused | behind | by_clock
     assert (timed_out["level"], "LockNotAvailable" in timed_out["exception"]) == ("error", True)

@@ -92,7 +92,7 @@ def test_without_the_packages_the_start_stops_and_says_what_to_install(name, val
         check=False,
     )
     assert done.returncode != 0
-    assert f"{name} needs more packages: pip install -r codservice/observability/requirements.txt" in done.stderr
+    assert f"{name} needs more packages. Run `pip install -r codservice/observability/requirements.txt`." in done.stderr
     assert "Traceback" not in done.stderr
 
 

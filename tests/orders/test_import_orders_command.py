@@ -59,7 +59,7 @@ def test_of_several_sheets_the_one_that_is_read_is_named(alice: Account, tmp_pat
     path, err = tmp_path / "orders.xlsx", StringIO()
     path.write_bytes(workbook({"Août": [list(COLUMNS), list(row().values())], "Juillet": []}))
     call_command("import_orders", str(path), "--account", alice.holder.email, "--json", stdout=StringIO(), stderr=err)
-    assert "the first that is shown is read: Août." in err.getvalue()
+    assert "Only the first visible one is read: Août." in err.getvalue()
 
 
 def test_the_report_is_nobody_elses_to_read(alice: Account, write: Any, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
         ["line 5", " quantity"],
         ["line 6", " quantity"],
     ]
-    said = "Orders{}: 1 imported, 0 there already, 3 refused. Each run imports anew what has no external_id: 1."
+    said = "Orders{}: 1 imported, 0 already there, 3 refused. Each run imports orders without an external_id again: 1."
     assert said.format("") in err.getvalue()
     with pytest.raises(CommandError):
         call_command("import_orders", str(path), "--account", alice.holder.email, "--dry-run", stdout=out, stderr=err)
@@ -272,7 +272,10 @@ def test_interrupted_it_says_which_orders_without_a_number_are_in(
         assert "Run the same command again" in problem
         assert not Order.objects.exists()
     else:
-        assert "All up to line 5 is done, and not all orders there have an external_id (4): cut lines 2 to 5" in problem
+        assert (
+            "up to line 5 is done, but not all orders there have an external_id (4). Before you run this again, remove"
+            " lines 2 to 5 from the file" in problem
+        )
         assert "continues where it stopped" not in problem
         assert Order.objects.count() == 4
 
@@ -324,7 +327,10 @@ def test_what_is_to_be_cut_off_are_whole_rows_and_no_heading(
 
     monkeypatch.setattr(OrderRows, "take", stopped)
     _, problem = interrupted(path, alice)
-    assert "All up to line 14 is done, and not all orders there have an external_id (4): cut lines 3 to 14" in problem
+    assert (
+        "up to line 14 is done, but not all orders there have an external_id (4). Before you run this again, remove"
+        " lines 3 to 14 from the file" in problem
+    )
 
     monkeypatch.setattr(OrderRows, "take", whole)
     lines = path.read_text().splitlines(keepends=True)
@@ -343,7 +349,7 @@ def test_a_disk_that_is_full_hides_nothing_that_is_in(
     monkeypatch.setattr(SafeWriter, "write", lambda self, cells: full() if "A2" in map(str, cells) else None)
     said, problem = interrupted(path, alice, "--report", str(report))
     assert "Orders: 2 imported" in said
-    assert f"{report} cannot be used: No space left on device. All up to line 4 is done" in problem
+    assert f"{report} cannot be used: No space left on device. Everything up to line 4 is done" in problem
 
     said, problem = interrupted(path, alice, "--report", str(report), "--atomic")
     assert "Orders: 0 imported" in said

@@ -31,7 +31,7 @@ def test_what_does_not_run_here_is_passed_over(tmp_path):
 
 
 def test_unknown_version_is_refused_with_the_ones_that_there_are(tmp_path):
-    with pytest.raises(CannotStart, match=r"made by PostgreSQL 99 and this machine has PostgreSQL \d+"):
+    with pytest.raises(CannotStart, match=r"made by PostgreSQL 99, but this machine has PostgreSQL \d+"):
         binaries.find_postgres(major=99, user=US, copies=tmp_path)
 
 

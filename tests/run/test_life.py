@@ -172,7 +172,7 @@ def test_a_disk_that_was_full_and_is_freed_brings_the_database_back(run, tmp_pat
 
         assert said_of_the_disk() == "ok"
         disk.fill()
-        assert said_of_the_disk().startswith("that of PostgreSQL is full: ")
+        assert said_of_the_disk().startswith("PostgreSQL's disk is full, ")
         os.kill(service.find("bin/postgres"), signal.SIGKILL)
         eventually(lambda: service.said().count("MB free") > 2)
         assert service.find("stub web")

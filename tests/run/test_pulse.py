@@ -46,7 +46,8 @@ def test_a_sign_is_written_once_a_second_and_in_place(file, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("", "cannot be read"), ("soon", "cannot be read"), ("99999999999", "of another start")]
+    ("content", "said"),
+    [("", "cannot be read"), ("soon", "cannot be read"), ("99999999999", "from before the host restarted")],
 )
 def test_what_no_sign_is_is_said(file, content, said):
     file.write_text(content)
@@ -61,7 +62,7 @@ def test_work_goes_on_where_no_sign_can_be_written(file, monkeypatch):
     monkeypatch.setattr(pulse, "_noted", -pulse.REST_SECONDS)
     pulse.note()
 
-    assert pulse.problem() == "PULSE_FILE names no file to look at"
+    assert pulse.problem() == "PULSE_FILE is not set"
 
 
 @pytest.mark.parametrize("role", ["worker", "beat"])

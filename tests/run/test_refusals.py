@@ -47,7 +47,7 @@ def test_port_taken(run, taken):
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
 def test_no_address_of_this_machine(run, host):
-    assert f"HOST {host} is no address of this machine" in refusal(run(HOST=host))
+    assert f"HOST {host} is not an address of this machine" in refusal(run(HOST=host))
 
 
 def test_a_name_of_this_machine_is_an_address(run):
@@ -75,7 +75,7 @@ def test_a_web_shares_its_port_with_those_of_its_own_database_alone(service, tmp
     environ = environment(DATABASE_URL=other, PORT=str(service.port))
     done = subprocess.run(command, cwd=CHECKOUT, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert f"port {service.port} on 127.0.0.1 a service with another database listens: set PORT" in done.stderr
+    assert f"with another database listens at port {service.port} on 127.0.0.1. Set PORT" in done.stderr
 
     host = "of.the.second"
     with running_service(tmp_path / "log", PORT=str(service.port), ALLOWED_HOSTS=host):
@@ -146,11 +146,12 @@ def test_data_dir_below_a_file(run, tmp_path):
 
 
 def test_data_dir_cannot_be_made(run):
-    assert "cannot be made" in refusal(run(Path("/proc/data")))
+    assert "cannot be created" in refusal(run(Path("/proc/data")))
 
 
 @pytest.mark.parametrize(
-    ("damaged", "said"), [(b"SECRET_KEY=x\n", "lacks ENCRYPTION_KEYS"), (b"\xff\xfeS\0", "secrets.env holds no text")]
+    ("damaged", "said"),
+    [(b"SECRET_KEY=x\n", "has no ENCRYPTION_KEYS"), (b"\xff\xfeS\0", "secrets.env is not a text file")],
 )
 def test_damaged_secrets_are_not_replaced(run, tmp_path, damaged, said):
     (tmp_path / "data").mkdir()
@@ -163,8 +164,8 @@ def test_missing_secrets_of_a_database_that_is_there_are_not_replaced(run, clust
     file = cluster.with_name("secrets.env")
     file.unlink()
     said = refusal(run())
-    assert "secrets.env is missing, though" in said
-    assert "or set SECRET_KEY and ENCRYPTION_KEYS as the service does." in said
+    assert "secrets.env is missing, but" in said
+    assert "or set SECRET_KEY and ENCRYPTION_KEYS to the values that the service uses." in said
     assert not file.exists()
 
 

@@ -136,7 +136,7 @@ def test_one_stop_may_be_told_twice_and_a_second_ctrl_c_is_impatience(tmp_path, 
 def test_crash_loop_ends_the_service_with_a_sentence(tmp_path):
     running = supervise(tmp_path, """[Process("web", [python, "-c", "raise SystemExit(5)"], is_ready=lambda: False)]""")
     assert running.wait(PATIENCE) == 1
-    assert "web failed 3 times in a row, the last time it ended with status 5" in running.stdout.read()
+    assert "web failed 3 times in a row. The last time it ended with status 5." in running.stdout.read()
 
 
 def test_of_a_log_the_line_is_told_that_says_why(tmp_path):

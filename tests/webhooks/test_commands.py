@@ -154,7 +154,7 @@ def test_whatever_ends_it_says_how_many_are_resent(webhook, delivery_of, monkeyp
     with pytest.raises(KeyboardInterrupt):
         call_command("resend_deliveries", "--all", stderr=said)
 
-    assert "Not all of them. Sent again: 2." in said.getvalue()
+    assert "Not all were sent again, only 2." in said.getvalue()
 
 
 def test_an_id_that_cannot_be_resent_fails_the_command_and_not_the_others(webhook, delivery_of):
@@ -270,7 +270,7 @@ def test_a_due_delivery_that_nobody_takes_is_told(client, webhook, delivery_of):
 
     assert answer.status_code == 503
     assert re.fullmatch(
-        r"the oldest due delivery waits for \d+ s: see that workers run, .*", answer.json()["deliveries"]
+        r"the oldest due delivery has waited for \d+ s. Check that workers run, .*", answer.json()["deliveries"]
     )
     assert 90 <= queue.oldest_due() < 110
 

@@ -62,7 +62,7 @@ Customers who also have orders of another merchant are not called: their demo or
     def add_arguments(self, parser: ArgumentParser) -> None:
         upto_million = commands.number(int, 0, 1_000_000)
         parser.add_argument("--orders", type=upto_million, default=200, help="how many orders (default: 200)")
-        parser.add_argument("--seed", type=upto_million, default=1, help="which data (default: 1)")
+        parser.add_argument("--seed", type=upto_million, default=1, help="which data to create (default: 1)")
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     def handle(self, *, seed: int, **options: Any) -> None:
@@ -84,7 +84,7 @@ Customers who also have orders of another merchant are not called: their demo or
             return
         names = Q(username__in=[email, *users]) | Q(email__iexact=email)
         if somebody := User.objects.filter(names).first():
-            raise CommandError(f"Somebody signs in as {somebody.username} already: take another --seed.")
+            raise CommandError(f"Somebody already signs in as {somebody.username}. Use another --seed.")
         chance = Random(seed)  # noqa: S311  (no secret is made of it)
         with self.shown_or_undone():
             password = secrets.token_urlsafe(12)

@@ -19,7 +19,7 @@ understood too, and amounts as people write them. An empty cell changes nothing.
 unless the file says otherwise, it has no stock and is active. Products that already are as in the file, and products
 that are not in the file, are left alone. Webhooks are notified of a changed stock as usual. Every bad row is reported
 with its line and, with --report, written to a file: correct that and import it. Good rows are kept; with --atomic, only
-if there is no bad one. The exit status is 1 when a row was bad."""
+if no row is bad. The exit status is 1 when a row was bad."""
     examples = (
         "import_products products.csv --account yasmine@example.dz --dry-run\n"
         "import_products products.csv --account yasmine@example.dz --report refused.csv\n"
@@ -45,5 +45,5 @@ if there is no bad one. The exit status is 1 when a row was bad."""
         catalog.lock_all(self.intake.account_id)
 
     def summary(self) -> str:
-        done = "{created} made, {updated} changed, {unchanged} as they were, {refused} bad".format(**self.counts)
+        done = "{created} created, {updated} changed, {unchanged} unchanged, {refused} refused".format(**self.counts)
         return f"Products{' (dry run)' if self.dry_run else ''}: {done}."

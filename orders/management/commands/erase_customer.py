@@ -11,13 +11,13 @@ from orders import customer_data, phones
 
 
 class Command(commands.Command):
-    help = """Overwrite one customer wherever an account knows them, because they have asked for it (law 18-07).
+    help = """Erase one customer from an account's data, at the customer's request (law 18-07). This cannot be undone.
 
-The customer is given by the first or second phone number of an order, in any usual form. Name, phones, address and
-every text about them are removed from orders, calls, history, events, the log of deliveries and kept answers, in test
-mode too. What figures are made of stays. A record says that it was done, by whom, when and in how many orders. It
-cannot be undone. Refused, with exit status 1, while an order of the customer has not ended, or while a file of orders
-is being imported that may bring the customer back. Safe to interrupt and to run again."""
+The customer is given by the first or second phone number of an order, in any usual form. Their name, phones, address
+and every text about them are removed from orders, calls, history, events, the log of deliveries and kept answers, in
+test mode too; what figures are made of stays. A record says that it was done, by whom, when and in how many orders. The
+command refuses, with exit status 1, while an order of the customer has not ended, or while a file of orders that may
+bring the customer back is being imported. It is safe to interrupt and to run again."""
     examples = (
         "erase_customer '0550 12 34 56' --account yasmine@example.dz --dry-run\n"
         "erase_customer 0550123456 --account yasmine@example.dz --json"

@@ -14,7 +14,7 @@ class Command(commands.Command):
     help = f"""Write an account's orders to stdout as CSV that is safe in a spreadsheet: a row per order, oldest first.
 
 Columns: {", ".join(COLUMNS)}. Times are Algerian, amounts in DZD, phones as +213…, and the lines of an order are one
-text. An apostrophe stands before what a spreadsheet would run as a formula. With --json, each line is an object, with
+text. What a spreadsheet would run as a formula gets an apostrophe in front. With --json, each line is an object, with
 unchanged values. Runs in constant memory beside the service: each order is written as it is when it is read."""
     examples = (
         "export_orders --account yasmine@example.dz > orders.csv\n"

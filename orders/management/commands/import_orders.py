@@ -18,15 +18,18 @@ from orders.serializers import SENT, SENT_OF_LINE
 class Command(FileCommand):
     help = f"""Import orders from a CSV or XLSX file, under the same rules as the API.
 
-A row is one line of an order; rows that follow each other with the same external_id are one order. Columns:
-{", ".join(SENT)}, customer_name_2, the rest of the name, and stop_desk (yes or no), which may stand in place of
-delivery_type; for the line {", ".join(SENT_OF_LINE)} (a JSON object), size and colour, which are attributes, or sku.
-Usual French, Arabic and English headings are understood too, and amounts as people write them. What an order's first
-row says of the customer holds for its other rows; a total that is left out is the sum of the lines and the shipping
-fee, and the price of an order's only line what the total leaves for each piece. Orders whose external_id is in the
-account already are left as they are, so that a file can be imported again, after an interruption too; which rows
-without one are in by then is said. Every order that is refused is reported with its line, and with --report all its
-rows are written to a file; mend that and import it. Exit status 1 when one was refused."""
+A row is one line of an order, and consecutive rows with the same external_id are one order. Columns of the order:
+{", ".join(SENT)}, customer_name_2 (the rest of the name), and stop_desk (yes or no) instead of delivery_type. Columns
+of the line: {", ".join(SENT_OF_LINE)} (a JSON object), size and colour (attributes too), and sku instead of product_id.
+Usual French, Arabic and English headings are understood too, and amounts as people write them.
+
+The first row of an order gives the customer for its other rows. A missing total is the sum of the lines and the
+shipping fee. If an order's only line has no price, it is calculated from the total.
+
+Orders whose external_id the account already has are left alone, so a file can be imported again, also after an
+interruption; the command then says which rows without an external_id were imported. Every refused order is reported
+with its line and, with --report, written to a file with all its rows: correct that and import it. The exit status is 1
+when an order was refused."""
     examples = (
         "import_orders orders.csv --account yasmine@example.dz --dry-run\n"
         "import_orders orders.csv --account yasmine@example.dz --report refused.csv\n"
@@ -62,9 +65,9 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
         if not self.unnamed:
             return ""
         return (
-            f"All up to line {self.done} is done, and not all orders there have an external_id ({self.unnamed}): cut"
-            f" lines {self.first} to {self.done} off the file, but for those that were refused, before you run this"
-            " again, or they come twice."
+            f"Everything up to line {self.done} is done, but not all orders there have an external_id ({self.unnamed})."
+            f" Before you run this again, remove lines {self.first} to {self.done} from the file, except those that"
+            " were refused. Otherwise they are imported twice."
         )
 
     def tell(self, *, as_json: bool) -> None:
@@ -73,13 +76,13 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
         with suppress(DatabaseError):  # such an error may be why the command ends
             if not self.dry_run and self.erasures.count() > self.erased:
                 self.say(
-                    "A customer of this account was erased while this ran: if they stand in the file, they may be back."
-                    " Cancel their order, and erase them again."
+                    "A customer of this account was erased while this ran. If the file has orders of theirs, they may"
+                    " be back: cancel those orders, and erase the customer again."
                 )
 
     def summary(self) -> str:
-        done = "{imported} imported, {already_there} there already, {refused} refused".format(**self.counts)
-        again = f" Each run imports anew what has no external_id: {self.unnamed}." if self.unnamed else ""
+        done = "{imported} imported, {already_there} already there, {refused} refused".format(**self.counts)
+        again = f" Each run imports orders without an external_id again: {self.unnamed}." if self.unnamed else ""
         return f"Orders{' (dry run)' if self.dry_run else ''}: {done}.{again}"
 
 

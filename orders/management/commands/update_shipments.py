@@ -11,14 +11,17 @@ from orders.shipments import STATUSES
 class Command(FileCommand):
     help = f"""Update the status of orders from a courier's CSV or XLSX file.
 
-Columns: {", ".join(column.name for column in COLUMNS)}, or their usual headings. The order is named by its id, or with
---account by the shop's own number, which couriers' files call order_id too. Its status is {", ".join(STATUSES)}, or
-what couriers in Algeria write for it, in French or Arabic; of a parcel that they do not have yet the order stays
-confirmed; one that they cancelled is there already if its order is canceled, and refused if not, as one is that they
-blocked or lost. Couriers leave steps out: a confirmed order that is delivered is shipped first. An order that is there
-already, or has been there, stays as it is, so that a file can be given again, after an interruption too. An order that
-is not confirmed, or has ended otherwise, is refused and reported with its line, and with --report its row is written to
-a file. Exit status 1 when one was refused."""
+Columns: {", ".join(column.name for column in COLUMNS)}, or their usual headings. An order is named by its id or, with
+--account, by the shop's own number, even if the file calls that order_id. The status is {", ".join(STATUSES)}, or what
+couriers in Algeria write for it, in French or Arabic.
+
+Couriers leave steps out: a confirmed order that is delivered is shipped first. An order whose parcel the courier does
+not have yet stays confirmed. An order that has the status already, or had it before, is left alone, so a file can be
+given again, also after an interruption.
+
+An order that is not confirmed, or has ended otherwise, is refused. So is one whose parcel was blocked, lost or, unless
+the order is canceled too, cancelled by the courier. Refused rows are reported with their line and, with --report,
+written to a file. The exit status is 1 when a row was refused."""
     examples = (
         "update_shipments yalidine.csv --account yasmine@example.dz --dry-run\n"
         "update_shipments yalidine.xlsx --account yasmine@example.dz --report refused.csv\n"
@@ -37,5 +40,5 @@ a file. Exit status 1 when one was refused."""
         return ShipmentRows(account_id, actor=Actor.of_command("update_shipments"))
 
     def summary(self) -> str:
-        done = "{moved} moved, {already} there already, {refused} refused".format(**self.counts)
+        done = "{moved} moved, {already} already there, {refused} refused".format(**self.counts)
         return f"Shipments{' (dry run)' if self.dry_run else ''}: {done}."

@@ -252,7 +252,7 @@ def ring_with(url):
         env={**os.environ, "REDIS_URL": url, "DJANGO_SETTINGS_MODULE": "codservice.settings"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "no worker could be woken" in done.stderr
+    assert "workers could not be woken" in done.stderr
     return json.loads(done.stdout)
 
 

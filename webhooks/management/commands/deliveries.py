@@ -21,7 +21,9 @@ class Command(commands.Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         delivery_arguments.add(parser)
-        parser.add_argument("--limit", type=commands.number(int, 0, 1_000_000), default=50, help="at most so many (50)")
+        parser.add_argument(
+            "--limit", type=commands.number(int, 0, 1_000_000), default=50, help="list at most this many (50)"
+        )
         parser.add_argument("--json", action="store_true", help="print an array of objects")
 
     def handle(self, **options: Any) -> None:

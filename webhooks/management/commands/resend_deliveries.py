@@ -24,9 +24,17 @@ will be sent."""
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("ids", nargs="*", type=UUID, metavar="ID", help="deliveries; without any, the filters say")
+        parser.add_argument(
+            "ids",
+            nargs="*",
+            type=UUID,
+            metavar="ID",
+            help="deliveries to send; without any, those that the filters choose",
+        )
         delivery_arguments.add(parser, status="failed")
-        parser.add_argument("--all", action="store_true", help="needed when neither ids nor a filter narrow it down")
+        parser.add_argument(
+            "--all", action="store_true", help="send every delivery of this status, without ids or other filters"
+        )
         parser.add_argument("--dry-run", action="store_true", help="only count them")
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
@@ -65,7 +73,7 @@ will be sent."""
             for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
                 count += len(resending.resend_noted(batch, noted))
         except BaseException:
-            self.say(f"Not all of them. Sent again: {count}.")
+            self.say(f"Not all were sent again, only {count}.")
             raise
         return count
 

@@ -14,12 +14,13 @@ BATCH = 200  # webhooks per transaction
 
 
 class Command(commands.Command):
-    help = """Encrypt all signing secrets anew under the first of ENCRYPTION_KEYS, beside the running service.
+    help = """Encrypt all signing secrets again with the first of ENCRYPTION_KEYS, beside the running service.
 
 To change the key, put a new one in front of ENCRYPTION_KEYS, restart the workers and then web, and run this. When it
-says that no secret needs another key, remove the old ones. Safe to run again: it skips what is done.
+says that all secrets are encrypted with the first key, remove the others. Safe to run again: it skips what is done.
 
-If a key is lost, older secrets encrypted under it are cleared, and webhooks whose newest secret was are named."""
+If a key is lost, older secrets that it encrypted are cleared, and webhooks whose newest secret it encrypted are
+named."""
     examples = "rotate_encryption_key --dry-run\nrotate_encryption_key\nrotate_encryption_key --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -51,13 +52,13 @@ If a key is lost, older secrets encrypted under it are cleared, and webhooks who
         if unreadable:
             ids = ", ".join(map(str, unreadable[:10]))
             raise CommandError(
-                f"None of ENCRYPTION_KEYS reads the secrets of some webhooks ({len(unreadable)}): {ids}. Put their key"
-                " back, or have the merchants rotate these secrets."
+                f"The secrets of some webhooks ({len(unreadable)}) cannot be read with any of ENCRYPTION_KEYS: {ids}."
+                " Put their key back, or have the merchants rotate these secrets."
             )
         if dry_run:
             self.say("Nothing was changed.")
         else:
-            self.say("No secret needs another key than the first of ENCRYPTION_KEYS.")
+            self.say("All secrets are encrypted with the first of ENCRYPTION_KEYS.")
 
 
 def _encrypted_anew(webhook: Webhook) -> dict[str, Any]:

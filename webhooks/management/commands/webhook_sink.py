@@ -25,13 +25,16 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
         port, status, count = (commands.number(int, *ends) for ends in ((0, 65535), (100, 999), (0, 10**9)))
         seconds = commands.number(float, 0, 3600)
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-        parser.add_argument("--port", type=port, default=9000, help="port to listen on (9000); 0: any that is free")
+        parser.add_argument("--port", type=port, default=9000, help="port to listen on (9000); 0 for any free one")
         parser.add_argument(
-            "--secret", action="append", default=[], help="signing secret; without one nothing is verified"
+            "--secret",
+            action="append",
+            default=[],
+            help="signing secret to verify with; without one, nothing is verified",
         )
-        parser.add_argument("--status", type=status, default=200, help="what to answer (200)")
+        parser.add_argument("--status", type=status, default=200, help="status to answer with (200)")
         parser.add_argument("--delay", type=seconds, default=0.0, help="seconds to wait before the answer")
-        parser.add_argument("--count", type=count, default=0, help="stop after so many deliveries; 0: never")
+        parser.add_argument("--count", type=count, default=0, help="stop after this many deliveries (0: never)")
         parser.add_argument("--json", action="store_true", help="print one JSON object per delivery")
 
     def handle(self, *, host: str, port: int, **options: Any) -> None:

@@ -38,9 +38,11 @@ class Command(commands.Command):
             scopes = commands.read_words(",".join(" ".join(scopes).replace(",", " ").split()), "scopes", SCOPES)
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():
-            raise CommandError(f"--expires: {expires} is over already.")
+            raise CommandError(f"--expires: {expires} is in the past.")
         if expires_at is not None and expires_at.year not in days.YEARS:
-            raise CommandError(f"--expires: {expires} is too late: choose a day until {days.YEARS[-1]}, or none.")
+            raise CommandError(
+                f"--expires: {expires} is too late. Choose a day before the end of {days.YEARS[-1]}, or none."
+            )
         found = find_account(account)
         with self.shown_or_undone():
             try:
@@ -49,4 +51,4 @@ class Command(commands.Command):
                 raise CommandError(refused.message) from None
             self.stdout.write(key)
         if found.is_closed:
-            self.say("It is refused for as long as the account or its holder is deactivated.")
+            self.say("The key is refused while the account or its holder is deactivated.")

@@ -31,6 +31,6 @@ class Command(commands.Command):
                 if User.objects.filter(is_superuser=True).exists():
                     return  # another start was faster
                 said = " ".join(error.messages)
-                raise CommandError(f"{username} cannot be taken; choose another with --username: {said}") from None
+                raise CommandError(f"{username}: {said} Choose another name with --username.") from None
             name = operator.username
             self.stdout.write(f"Operator: sign in as {name} with the password {password} (shown only now)")

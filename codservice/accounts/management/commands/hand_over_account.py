@@ -11,8 +11,8 @@ from codservice.accounts.models import Membership
 
 class Command(commands.Command):
     help = (
-        "Make a colleague the holder of a merchant's account. The previous holder becomes a manager. For a "
-        "holder who has left: keys work only while the holder may sign in."
+        "Make a colleague the holder of a merchant's account. The previous holder becomes a manager. Use it when "
+        "a holder leaves, because API keys work only while the holder may sign in."
     )
     examples = "hand_over_account --account yasmine@example.dz --to nadia@example.dz"
 
@@ -23,9 +23,9 @@ class Command(commands.Command):
     def handle(self, *, account: str, to: str, **options: Any) -> None:
         found = find_account(account)
         if found.holder.email.lower() == to.lower():
-            raise CommandError(f"{found.holder.email} holds this account already.")
+            raise CommandError(f"{found.holder.email} is already the holder of this account.")
         member = found.memberships.select_related("user").filter(user__email__iexact=to).first()
-        nobody = f"Nobody with the address {to} works for this account; its holder invites them first."
+        nobody = f"Nobody with the address {to} works for this account. Its holder must invite them first."
         if member is None or not member.user.is_active:
             raise CommandError(nobody)
         try:

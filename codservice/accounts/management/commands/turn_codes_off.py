@@ -12,7 +12,7 @@ from codservice.accounts.models import User
 class Command(commands.Command):
     help = (
         "Turn off the one-time codes of somebody who has lost their phone: an account's holder, or an "
-        "operator. Make sure that you know who is asking."
+        "operator. Check first who is asking."
     )
     examples = "turn_codes_off yasmine@example.dz\nturn_codes_off operator"
 

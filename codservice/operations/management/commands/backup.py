@@ -30,12 +30,10 @@ is killed leaves FILE.part."""
                 tqdm(unit="B", unit_scale=True, file=sys.stderr, disable=not sys.stderr.isatty()) as bar,
             ):
                 if dumps.is_empty():
-                    raise CommandError(
-                        "The database has no tables. Does DATA_DIR or DATABASE_URL lead to the right one?"
-                    )
+                    raise CommandError("The database has no tables. Check DATA_DIR or DATABASE_URL.")
                 dumps.dump(file, tell=lambda count: bar.update(count - bar.n))
         except FileExistsError as error:
-            raise CommandError(f"{error.filename} exists; give a new name.") from None
+            raise CommandError(f"{error.filename} already exists. Choose another name.") from None
         except OSError as error:
             raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
         except (dumps.Failed, CannotStart) as error:
@@ -45,4 +43,4 @@ is killed leaves FILE.part."""
             self.print_json({"file": file, "bytes": size})
         else:
             self.stdout.write(f"{file}: {size} bytes")
-            self.say("Keep ENCRYPTION_KEYS and SECRET_KEY too, and not beside it.")
+            self.say("Keep ENCRYPTION_KEYS and SECRET_KEY too, in another place.")

@@ -26,7 +26,7 @@ takes some seconds when there are millions. The exit status is 1 when something 
         parser.add_argument("--json", action="store_true", help="print what is wrong, by part, as a JSON object")
         parser.add_argument(
             "--timeout", type=commands.number(float, 0, 3600), default=15.0, metavar="SECONDS",
-            help="how long to wait for a worker and for beat that may have been started a moment ago (15)",
+            help="how long to wait for a worker and beat that may have just been started (15)",
         )  # fmt: skip
 
     def handle(self, *, timeout: float, **options: Any) -> None:
@@ -74,7 +74,7 @@ def _ask(check: Callable[[], str]) -> str:
         return check()
     except DatabaseError as error:
         reason = f" ({str(error).strip().splitlines()[0]})" if connection.connection else ""
-        return f"cannot be looked at{reason}: see to the database first"
+        return f"cannot be checked{reason}. Fix the database first."
 
 
 def _measured(measure: Callable[[], float]) -> float | None:
@@ -88,5 +88,5 @@ def _ask_worker() -> str:
     try:
         answers = app.control.ping(timeout=PING_SECONDS, limit=1)
     except Exception:  # the broker's library may raise anything
-        return "cannot be asked: see to the broker first"
-    return "" if answers else "none answers: start one (`python -m codservice.run.worker`)"
+        return "cannot be asked. Fix the broker first."
+    return "" if answers else "does not answer. Start one (`python -m codservice.run.worker`)."

@@ -34,7 +34,7 @@ file; one that is killed leaves FILE.part."""
                     for piece in account_export.stream(account):
                         zip_file.write(piece)
         except FileExistsError as error:
-            raise CommandError(f"{error.filename} exists; give a new name.") from None
+            raise CommandError(f"{error.filename} already exists. Choose another name.") from None
         except OSError as error:
             raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
         self.stdout.write(f"{file}: {file.stat().st_size} bytes")

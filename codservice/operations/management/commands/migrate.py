@@ -37,9 +37,9 @@ class Command(commands.Command, migrate.Command):
 
     help = f"""{migrate.Command.help}
 
-One migrates at a time; others wait for it. A migration that does not get a lock within {LOCK_TIMEOUT} changes nothing,
-lets the waiting requests through and is tried again, {TRIES} times in all. Safe to interrupt and to run again. A new
-database gets the tables of most migrations at once."""
+Only one runs at a time; others wait for it. A migration that cannot get a lock within {LOCK_TIMEOUT} changes nothing,
+lets waiting requests through and is tried again, up to {TRIES} times in all. It is safe to interrupt and to run again.
+A new database gets the tables of most migrations at once."""
     examples = "migrate --plan\nmigrate\nmigrate orders 0005"
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -52,7 +52,7 @@ database gets the tables of most migrations at once."""
                     raise CommandError(fault)
                 new_database.fill()
                 if options["verbosity"]:
-                    self.stdout.write("The database was empty: its tables are made.")
+                    self.stdout.write("The database was empty. Its tables have been created.")
             for tries_left in reversed(range(TRIES)):
                 try:
                     self._drop_half_built(connection)
@@ -62,11 +62,11 @@ database gets the tables of most migrations at once."""
                         raise
                 holder = self._oldest(connection)
                 if tries_left:
-                    self.say(f"A migration waits for a lock{holder}; trying again in {PAUSE:.0f} s.")
+                    self.say(f"A migration could not get a lock{holder}. It is tried again in {PAUSE:.0f} s.")
                     time.sleep(PAUSE)
         raise CommandError(
-            f"A migration got no lock in {TRIES} tries{holder}. Wait for what holds it, or end it, and run migrate"
-            " again: it goes on where it stopped."
+            f"A migration could not get a lock in {TRIES} tries{holder}. Wait for the session that holds it, or end"
+            " it, and run migrate again: it continues where it stopped."
         )
 
     @contextmanager

@@ -10,18 +10,18 @@ from codservice.operations import checks, dumps, new_database
 
 
 class Command(commands.Command):
-    help = """Write a backup into an empty database: another DATA_DIR, or a new database that DATABASE_URL names.
+    help = """Restore a backup into an empty database: another DATA_DIR, or a new database that DATABASE_URL names.
 
-Either all of it is written or nothing, and existing data is never overwritten: to go back to a backup, restore it
+Either all of it is restored or nothing, and existing data is never overwritten: to go back to a backup, restore it
 elsewhere and let the service use that. Pending deliveries are sent as soon as a worker runs."""
     examples = "restore /backups/codservice-2026-11-21.dump"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FILE", help="what `backup` has written")
+        parser.add_argument("file", type=Path, metavar="FILE", help="the file that `backup` wrote")
 
     def handle(self, *, file: Path, **options: Any) -> None:
         if not file.is_file():
-            raise CommandError(f"{file} is no file.")
+            raise CommandError(f"{file} is not a file.")
         try:
             with dumps.database():
                 if not dumps.is_empty():
@@ -37,7 +37,7 @@ elsewhere and let the service use that. Pending deliveries are sent as soon as a
         except (dumps.Failed, CannotStart) as error:
             raise CommandError(f"Nothing was restored: {error}") from None
         if missing:
-            self.say(f"The backup is of an older version. Migrations: {missing}. `make run` does that by itself.")
+            self.say(f"The backup is from an older version. Migrations: {missing} `make run` does that by itself.")
         if unreadable:
-            raise CommandError(f"Everything is restored except the signing secrets: {unreadable}.")
-        self.stdout.write(f"{file} is restored.")
+            raise CommandError(f"Everything was restored except the signing secrets: {unreadable}")
+        self.stdout.write(f"{file} was restored.")
