@@ -21,34 +21,34 @@ PYTEST_ARGS ?= -n 5
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@sed -n 's/^\([a-z%-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z%-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 run: $(BIN)/pip ## Start the whole service in the foreground (PORT, HOST, DATA_DIR, DEMO=1)
 	@$(MAKE) --silent --no-print-directory -j2 $(VENV)/.requirements $(VENV)/.embedded
 	@exec $(BIN)/python -m codservice.onebox --stop-with-parent
 
-install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
+install: $(VENV)/.requirements ## Create .venv and install the pinned requirements
 
 test: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/clients/.requirements browser languages lint typecheck ## Run all checks and tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-check: $(VENV)/.requirements-dev $(VENV)/.embedded lint typecheck ## Run the checks and all tests that start no process and no browser
+check: $(VENV)/.requirements-dev $(VENV)/.embedded lint typecheck ## Run the checks and the tests that start no processes or browsers
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not browser and not hosts'
 
-test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Build the image; restart, cut off and kill hosts of several; migrate under load (needs root)
+test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Test the image, several hosts that restart, die or lose each other, and migrations under load (needs root)
 	$(BIN)/python -m pytest -m hosts tests/deployment tests/hosts tests/run/test_deploys.py tests/test_migrations.py
 
-test-containers: $(VENV)/.requirements-dev ## Try compose.yaml under a container engine, from the build to a restored backup (Docker, or root on Debian)
+test-containers: $(VENV)/.requirements-dev ## Test compose.yaml with a container engine, from the build to a restored backup (needs Docker, or root on Debian)
 	$(BIN)/python -m tests.containers
 
-chaos-short: $(VENV)/.requirements-dev $(VENV)/.embedded ## Kill and cut off parts of the service under load, for a minute (SEED)
+chaos-short: $(VENV)/.requirements-dev $(VENV)/.embedded ## Kill and disconnect parts of the service under load for a minute (SEED)
 	$(BIN)/python -m pytest -m hosts -s tests/chaos
 
-chaos: $(VENV)/.requirements-dev $(VENV)/.embedded ## The same for long, with full disks as root (SEED, MINUTES, RATE, KILLS)
+chaos: $(VENV)/.requirements-dev $(VENV)/.embedded ## Do the same for longer, and as root also fill disks (SEED, MINUTES, RATE, KILLS)
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(RATE),--rate $(RATE)) $(if $(KILLS),--kills $(KILLS)) $(if $(PLANT),--plant "$(PLANT)") $(if $(WRITE),--write)
 
-attack: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/attack/.requirements languages judges ## Attack the service with lists and tools of others (JUDGES="ffuf …")
+attack: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/attack/.requirements languages judges ## Attack the service with public lists and tools (JUDGES="ffuf …")
 	$(BIN)/python -m tests.attack $(JUDGES)
 
 lint: $(VENV)/.requirements-dev ## Check style and formatting
@@ -62,7 +62,7 @@ format: $(VENV)/.requirements-dev ## Format the code
 	$(BIN)/ruff check --fix --select I .
 	$(BIN)/ruff format .
 
-messages: extract ## Bring the translations' catalogs up to date and compile them (needs gettext)
+messages: extract ## Update and compile the translations (needs gettext)
 	$(BIN)/python manage.py compilemessages --verbosity 0 --ignore $(VENV)
 
 extract:
@@ -70,7 +70,7 @@ extract:
 		--add-location file --ignore $(VENV) --ignore tests --ignore benchmarks --ignore staticfiles
 
 PINS := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --generate-hashes
-pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements, with the hashes that pip holds packages to
+pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements, with hashes
 	$(PINS) pyproject.toml -o requirements.txt
 	$(PINS) --extra dev -c requirements.txt pyproject.toml -o $(VENV)/dev.txt
 	{ echo '# Development tools, beside requirements.txt; `make pins` writes this file.'; \
@@ -89,25 +89,25 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the OpenAPI description
 	$(BIN)/python -m tests.docs.postman
 
-new-database: $(VENV)/.requirements-dev $(VENV)/.embedded ## Write the script that makes a new database, of all migrations there are
+new-database: $(VENV)/.requirements-dev $(VENV)/.embedded ## Write the script that creates a new database, from all migrations
 	$(BIN)/python -m tests.new_database
 
 holidays: $(VENV)/.requirements-dev ## Write the file of Algeria's public holidays
 	$(BIN)/python -m tests.agents.public_holidays
 
-bench: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure all of it, for hours; ends with one JSON object (PARTS="orders calls …")
+bench: $(VENV)/.requirements-dev $(VENV)/.embedded ## Run all benchmarks, which takes hours, and print one JSON object (PARTS="orders calls …")
 	$(BIN)/python -W ignore -m benchmarks $(PARTS)
 
-bench-%: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure a part, as bench-orders (benchmarks/README.md has all); bench-smoke takes two minutes (SERVERS="ours …")
+bench-%: $(VENV)/.requirements-dev $(VENV)/.embedded ## Run one benchmark, such as bench-orders (benchmarks/README.md lists all); bench-smoke takes two minutes (SERVERS="ours …")
 	$(BIN)/python -W ignore -m benchmarks.$(subst -,_,$*) $(SERVERS)
 
-images: $(VENV)/.requirements-dev $(VENV)/.embedded browser ## Take the pictures of the docs anew
+images: $(VENV)/.requirements-dev $(VENV)/.embedded browser ## Take the docs' pictures again
 	$(BIN)/python -m tests.docs.images
 
 lighthouse: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages ## Score the pages with Lighthouse (PAGES="/console/ …")
 	$(BIN)/python -m tests.pages.scores $(PAGES)
 
-clean: ## Remove .venv and caches; the data folder stays
+clean: ## Remove .venv and caches, but not the data folder
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -119,7 +119,7 @@ _ := $(shell [ ! -e $(BIN)/pip ] || $(BIN)/python -c 'import pip' 2> /dev/null |
 # pip. Otherwise ensurepip brings pip, which takes some seconds more; uv is left out where it has no wheel.
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo 'Python 3.11 or newer is needed; set PYTHON to its path.' >&2; exit 1; }
+		{ echo 'Python 3.11 or newer is needed. Set PYTHON to its path.' >&2; exit 1; }
 	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@echo '$(PIP_PIN)' > $(VENV)/pip.txt
 	@{ $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) --only-binary :all: -r $(UV_PIN) && \
@@ -127,7 +127,7 @@ $(BIN)/pip:
 		{ $(PYTHON) -m venv --clear $(VENV) && echo '$(PIP_PIN)' > $(VENV)/pip.txt && \
 			$(BIN)/python -m pip $(PIP_INSTALL) -r $(VENV)/pip.txt && \
 			{ $(BIN)/python -m pip $(PIP_INSTALL) --only-binary :all: -r $(UV_PIN) 2>/dev/null || true; }; } || \
-		{ rm -rf $(VENV); echo 'No virtual environment could be made; on Debian install python3-venv.' >&2; exit 1; }
+		{ rm -rf $(VENV); echo 'The virtual environment could not be created. On Debian, install python3-venv.' >&2; exit 1; }
 
 $(VENV)/.requirements: requirements.txt | $(BIN)/pip
 	@$(call install,$(VENV),-r requirements.txt)
@@ -156,18 +156,18 @@ $(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 	$(call install,$(VENV),--only-binary :all: -r $<) 2>/dev/null && touch $@ && exit 0; \
 	while read wheel; do case "$$wheel" in ''|'#'*) continue;; esac; \
 		echo "$$wheel" > $(VENV)/wheel.txt; $(call install,$(VENV),--only-binary :all: -r $(VENV)/wheel.txt) || \
-			{ echo "$${wheel%% *} has no wheel for this machine; one that is installed on it is used."; continue; }; \
+			{ echo "$${wheel%% *} has no wheel for this machine. The one that is installed is used."; continue; }; \
 	done < codservice/onebox/requirements.txt && touch $@
 
 # Installs the `missing` packages of Debian as root; anybody else is told `what` needs them.
 GET_MISSING = if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
-	else echo "$$what; install the packages$$missing." >&2; exit 1; fi
+	else echo "$$what. Install the packages$$missing." >&2; exit 1; fi
 
 browser:
 	@for name in chromium-headless-shell chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
-	what='Chromium is missing, the tests of the pages need it'; missing=' chromium-headless-shell'; $(GET_MISSING)
+	what='The tests of the pages need Chromium'; missing=' chromium-headless-shell'; $(GET_MISSING)
 
 # The attack's tools that are Debian packages.
 judges:
@@ -177,6 +177,6 @@ judges:
 
 # The other languages, in which signatures are verified, and the tools of the tests.
 languages:
-	@what='The tests need other languages and tools beside Python'; PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
+	@what='The tests need other languages and tools besides Python'; PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
 	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer faketime:faketime promtool:prometheus; do \
 		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; $(GET_MISSING)

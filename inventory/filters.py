@@ -37,11 +37,11 @@ class QuantityFilter(django_filters.Filter):
 
 
 class ProductFilter(Filters):
-    sku = SkusFilter(lookup_expr="in", label="One or several SKUs, comma separated.")
-    q = TextFilter(method="search", max_length=100, label="A part of the name or the SKU.")
-    is_active = WordFilter(words=("true", "false"), method="active", label="Whether it is sold.")
+    sku = SkusFilter(lookup_expr="in", label="One or several SKUs, separated by commas.")
+    q = TextFilter(method="search", max_length=100, label="Part of the name or the SKU.")
+    is_active = WordFilter(words=("true", "false"), method="active", label="Whether the product is for sale.")
     stock_below = QuantityFilter(
-        field_name="stock_quantity", lookup_expr="lt", least=0, most=MAX_QUANTITY, label="Fewer than this in stock."
+        field_name="stock_quantity", lookup_expr="lt", least=0, most=MAX_QUANTITY, label="Less than this in stock."
     )
     updated_from = MomentFilter(
         field_name="updated_at", lookup_expr="gte", label="Changed at or after this time or date."

@@ -10,7 +10,7 @@ _ID = UUID("01954f6e-3c4d-7d5e-8f60-123456789abc")
 
 PRODUCT = delivery(
     Event.Kind.PRODUCT_UPDATED,
-    "A product is made, or its record changed",
+    "A product is created or changed",
     ProductEvent(_ID, "Robe kabyle", "ROBE-01", 12, "4500.00", True),
 )
 STOCK = delivery(Event.Kind.INVENTORY_UPDATED, "A product's stock is set", StockEvent(_ID, "ROBE-01", 15, 12))

@@ -38,18 +38,23 @@ class Quantity(Integer):
 
 
 class StockUpdate(serializers.Serializer):
-    """Set the stock of the product that `sku`, `id` or both name to `quantity`."""
+    """Sets the stock of a product, named by `sku`, `id` or both, to `quantity`."""
 
     # Said by what is not allowed: of parts of an `anyOf`, client generators make classes that are not whole entries.
     openapi_extra = {"not": {"properties": {name: {"type": "null"} for name in ("sku", "id")}}}
-    sku = Text(max_length=64, required=False, allow_null=True, help_text="Or `id`; with both, they name one product.")
+    sku = Text(
+        max_length=64,
+        required=False,
+        allow_null=True,
+        help_text="This or `id`. If both are sent, they must name the same product.",
+    )
     id = CanonicalUUID(required=False, allow_null=True)
     expected_quantity = Quantity(
         required=False,
         allow_null=True,
-        help_text="Only if this is the stock until now; otherwise the entry is `stale`.",
+        help_text="Set the stock only if it is this now; otherwise the entry is refused as `stale`.",
     )
-    quantity = Quantity(help_text="The stock from now on.")
+    quantity = Quantity(help_text="The new stock.")
 
     def read(self, entry: object) -> Update:
         """Read an entry. One that cannot be used carries its refusal, so that it does not spoil the others."""
@@ -67,19 +72,21 @@ class StockUpdate(serializers.Serializer):
 
 
 class ProductDraft(serializers.Serializer):
-    """A product as it is to be. What is left out, or null, stays as it is."""
+    """A product as it should be. Fields that are left out or null stay as they are."""
 
-    sku = Text(max_length=64, help_text="Your own name of it, which never changes.")
+    sku = Text(max_length=64, help_text="Your own name for the product, which never changes.")
     name = Text(max_length=255)
     price = Amount()
-    is_active = Boolean(required=False, allow_null=True, help_text="Whether it is sold; a new product is.")
+    is_active = Boolean(
+        required=False, allow_null=True, help_text="Whether the product is for sale; a new one is by default."
+    )
     stock_quantity = Quantity(
-        required=False, allow_null=True, help_text="The first stock of a new product; of another it changes nothing."
+        required=False, allow_null=True, help_text="The first stock of a new product; ignored for an existing one."
     )
     image_url = Link(max_length=MAX_LINK, required=False, allow_null=True, allow_blank=True)
     script = Text(
         max_length=MAX_SCRIPT, free=True, required=False, allow_null=True, allow_blank=True,
-        help_text="What agents say of it on the phone.",
+        help_text="What agents say about the product on the phone.",
     )  # fmt: skip
 
     def read(self, entry: object) -> tuple[str | None, Draft | Refusal]:
@@ -165,7 +172,7 @@ class ProductBody(Struct):
 
 class InventoryBody(Struct):
     data: list[ProductBody]
-    meta: Annotated[ListMeta, Meta(description="When `page`, `per_page` or `cursor` was sent.")] | UnsetType = UNSET
+    meta: Annotated[ListMeta, Meta(description="Only if `page`, `per_page` or `cursor` was sent.")] | UnsetType = UNSET
 
 
 class UpdatedStockBody(Struct):
@@ -175,7 +182,7 @@ class UpdatedStockBody(Struct):
 
 
 class StockErrorBody(Struct, kw_only=True):
-    index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="Of the entry in `updates`.")]
+    index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="The entry's position in `updates`, from 0.")]
     sku: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
     id: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
     error: Annotated[str, Meta(extra_json_schema={"enum": list(Reason)})]
@@ -188,9 +195,9 @@ class StockUpdatedBody(Struct):
 
 
 class ListedProductBody(ProductBody):
-    image_url: Annotated[str, Meta(description="Empty when it has none.")]
+    image_url: Annotated[str, Meta(description="Empty if the product has none.")]
     created_at: Moment
-    updated_at: Annotated[Moment, Meta(description="Of its record or its stock.")]
+    updated_at: Annotated[Moment, Meta(description="When the product or its stock last changed.")]
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -204,17 +211,17 @@ class ProductListBody(Struct):
 
 
 class ProductDetailBody(ListedProductBody):
-    script: Annotated[str, Meta(description="What agents say of it on the phone.")]
+    script: Annotated[str, Meta(description="What agents say about the product on the phone.")]
 
 
 class SavedProductBody(Struct):
     id: Id
     sku: str
-    stock_quantity: Annotated[_Stock, Meta(description="As it is now.")]
+    stock_quantity: Annotated[_Stock, Meta(description="The current stock.")]
 
 
 class ProductErrorBody(Struct, kw_only=True):
-    index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="Of the entry in `products`.")]
+    index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="The entry's position in `products`, from 0.")]
     sku: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
     error: Annotated[
         str, Meta(extra_json_schema={"enum": [Reason.INVALID_QUANTITY, Reason.INVALID_ENTRY, Reason.DUPLICATE]})
@@ -224,7 +231,7 @@ class ProductErrorBody(Struct, kw_only=True):
 
 class ProductsSavedBody(Struct):
     created: list[SavedProductBody]
-    updated: Annotated[list[SavedProductBody], Meta(description="Also those that were so already.")]
+    updated: Annotated[list[SavedProductBody], Meta(description="Includes products that already were as sent.")]
     errors: list[ProductErrorBody]
 
 

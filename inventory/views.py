@@ -47,7 +47,7 @@ class InventoryViewSet(_Products):
 
     @schema.describe("List products", answers={200: serializers.InventoryBody}, errors=(422,), has_etag=True)
     def list(self, request: Request) -> HttpResponseBase:
-        """All products, sorted by SKU; with `page`, `per_page` or `cursor`, one page and `meta`."""
+        """All products, sorted by SKU. With `page`, `per_page` or `cursor`, one page of them and `meta`."""
         products = self.filter_queryset(self.get_queryset())
         with searching(request.auth.account_id, request.query_params):
             return self._listed(request, products)
@@ -85,7 +85,7 @@ class ProductViewSet(_Products):
 
     @schema.describe("List products", answers={200: serializers.ProductListBody}, errors=(422,))
     def list(self, request: Request) -> Response:
-        """In pages, sorted by SKU; the inventory lists all products at once."""
+        """Products in pages, sorted by SKU. The inventory lists all at once."""
         products = self.filter_queryset(self.get_queryset())
         with searching(request.auth.account_id, request.query_params):
             page = self.paginate_queryset(products.values(*ListedProductBody.__struct_fields__))
@@ -99,7 +99,7 @@ class ProductViewSet(_Products):
         return answer_unless_known(request, ProductDetailBody.of(row))
 
     @schema.describe(
-        "Make and change products",
+        "Create and change products",
         request=serializers.ProductDrafts,
         example={
             "products": [
@@ -111,7 +111,7 @@ class ProductViewSet(_Products):
         errors=(400, 413, 415, 422),
     )
     def update(self, request: Request) -> Response:
-        """By SKU, each entry by itself: 200 when all are as sent, 207 when some are not, 422 when none is."""
+        """Each entry is saved by itself, by SKU: 200 when all were saved, 207 when some were not, 422 when none was."""
         entries = serializers.read_drafts(needed_body(request))
         drafts = [entry for entry in entries if isinstance(entry, catalog.Draft)]
         actor = Actor.of_key(request.auth)

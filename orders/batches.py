@@ -13,7 +13,7 @@ from orders import importing, serializers
 from orders.bodies import OrderStatus
 from orders.importing import DuplicateExternalId
 
-_Index = Annotated[int, Meta(ge=0, description="Which of the orders that were sent, from 0 on.")]
+_Index = Annotated[int, Meta(ge=0, description="The order's position in the request, from 0.")]
 
 
 class BatchCreatedBody(Struct):
@@ -25,11 +25,13 @@ class BatchCreatedBody(Struct):
 
 class BatchErrorBody(Struct):
     index: _Index
-    external_id: Annotated[str | None, Meta(description="As it was sent; null when it cannot be used.")]
+    external_id: Annotated[str | None, Meta(description="As it was sent; null if it cannot be used.")]
     error: Literal["validation_failed", "duplicate"]
     message: str
-    errors: Annotated[dict[str, list[str]], Meta(description="Dotted paths of fields within this order.")]
-    id: Annotated[Id | None, Meta(description="Of a `duplicate`: the order that has the external_id.")] | UnsetType = (
+    errors: Annotated[
+        dict[str, list[str]], Meta(description="What is wrong, by the dotted path of the field within this order.")
+    ]
+    id: Annotated[Id | None, Meta(description="For a `duplicate`: the order that has the external_id.")] | UnsetType = (
         UNSET
     )
 
@@ -42,9 +44,9 @@ class OrderBatchBody(Struct):
 class OrderBatchRefusedBody(Error):
     errors: Annotated[
         list[BatchErrorBody] | dict[str, list[str]],
-        Meta(description="Of each order; an object by dotted path when the request itself cannot be used."),
+        Meta(description="One entry per order; if the request itself cannot be used, an object by dotted path."),
     ]
-    created: Annotated[list[BatchCreatedBody], Meta(description="Empty.")] | UnsetType = UNSET
+    created: Annotated[list[BatchCreatedBody], Meta(description="Always empty.")] | UnsetType = UNSET
 
 
 def import_batch(account_id: UUID, body: dict[str, Any], *, actor: Actor) -> OrderBatchBody | OrderBatchRefusedBody:

@@ -38,10 +38,10 @@ class OrderItemBody(Struct):
 class CustomerBody(Struct):
     name: str
     phone: str
-    phone_2: Annotated[str | None, Meta(description="A second number; null when none was sent.")]
+    phone_2: Annotated[str | None, Meta(description="A second number; null if none was sent.")]
     address: str
     wilaya: WilayaCode
-    commune: Annotated[str | None, Meta(description="Four-digit ONS code; null when none was sent.")]
+    commune: Annotated[str | None, Meta(description="Four-digit ONS code; null if none was sent.")]
 
 
 class OrderBody(Struct):
@@ -79,8 +79,8 @@ class OrderEditBody(Struct):
     field: Annotated[
         str,
         Meta(
-            description="As in an import, such as `customer_address` or `items.0.quantity`; `wilaya_code` and"
-            " `commune_code` stand besides, for what the texts were taken for."
+            description="The field as in an import, such as `customer_address` or `items.0.quantity`. Besides,"
+            " `wilaya_code` and `commune_code` are the place that the texts name."
         ),
     ]
     old: str
@@ -100,14 +100,16 @@ class OrderDetailBody(OrderBody):
     confirmed_at: Moment | None
     canceled_at: Moment | None
     anonymised_at: Annotated[
-        Moment | None, Meta(description="When the order's customer was overwritten: long after its end, or on request.")
+        Moment | None, Meta(description="When the customer was anonymised: long after the order ended, or on request.")
     ]
     cancel_reason: str
     call_notes: list[CallNoteBody]
     status_history: list[StatusChangeBody]
     edits: Annotated[
         list[OrderEditBody],
-        Meta(description="What was changed before confirming, by an agent who asked the customer or by the merchant."),
+        Meta(
+            description="What was changed before confirmation, by an agent who asked the customer or by the merchant."
+        ),
     ]
 
 

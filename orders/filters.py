@@ -56,7 +56,7 @@ class OrderFilter(Filters):
         lookup_expr="in",
         words=tuple(Status.values),
         refusal="is not a status. Use one or several of:",
-        label="One or several statuses, comma separated.",
+        label="One or several statuses, separated by commas.",
     )
     created_from, created_to = period("created_at")
     updated_from, updated_to = period("updated_at")
@@ -66,9 +66,9 @@ class OrderFilter(Filters):
     q = TextFilter(
         method="search",
         max_length=100,
-        label="A part of the customer's name, phone or address, or all of the second phone or the external_id.",
+        label="Part of the customer's name, phone or address, or all of the second phone or the external_id.",
     )
-    sort = WordFilter(words=SORTS, method="order", label="Newest first unless said otherwise.")
+    sort = WordFilter(words=SORTS, method="order", label="How the list is sorted; newest first by default.")
 
     class Meta:
         model = Order

@@ -29,10 +29,10 @@ def _with_number(status: Status) -> OrderEventWithNumber:
 
 
 CREATED = delivery(Event.Kind.ORDER_CREATED, "An order came in", _with_number(Status.PENDING))
-UPDATED = delivery(Event.Kind.ORDER_UPDATED, "A pending order is corrected", _with_number(Status.PENDING))
+UPDATED = delivery(Event.Kind.ORDER_UPDATED, "A pending order is changed", _with_number(Status.PENDING))
 CALL_ATTEMPTED = delivery(
     Event.Kind.ORDER_CALL_ATTEMPTED,
-    "A call decided nothing",
+    "A call ended without a decision",
     CallEvent(
         **_example(Status.PENDING),
         external_id="1042",
@@ -45,4 +45,4 @@ CONFIRMED = delivery(Event.Kind.ORDER_CONFIRMED, "An order is confirmed", OrderE
 CANCELLED = delivery(Event.Kind.ORDER_CANCELLED, "An order is canceled", OrderEvent(**_example(Status.CANCELED)))
 SHIPPED = delivery(Event.Kind.ORDER_SHIPPED, "An order is handed to the courier", _with_number(Status.SHIPPED))
 DELIVERED = delivery(Event.Kind.ORDER_DELIVERED, "An order is delivered and paid", _with_number(Status.DELIVERED))
-RETURNED = delivery(Event.Kind.ORDER_RETURNED, "An order comes back", _with_number(Status.RETURNED))
+RETURNED = delivery(Event.Kind.ORDER_RETURNED, "An order is returned", _with_number(Status.RETURNED))

@@ -24,7 +24,7 @@ class OrderEvent(Struct):
 
 
 class OrderEventWithNumber(OrderEvent):
-    """The `data` of all other events of an order: the shop's own number too."""
+    """The `data` of all other order events; it includes the shop's own number."""
 
     external_id: str | None
 
@@ -33,8 +33,8 @@ class CallEvent(OrderEventWithNumber):
     """The `data` of `order.call_attempted`."""
 
     outcome: Annotated[str, Meta(extra_json_schema={"enum": CallNote.CALLS})]
-    attempt_count: Annotated[int, Meta(ge=1, description="Calls about this order so far that decided nothing.")]
-    next_call_at: Annotated[Moment | None, Meta(description="Null when a supervisor looks at it first.")]
+    attempt_count: Annotated[int, Meta(ge=1, description="How many calls about this order ended without a decision.")]
+    next_call_at: Annotated[Moment | None, Meta(description="Null if a supervisor reviews the order first.")]
 
 
 _to_event, _to_event_with_number = converter(OrderEvent), converter(OrderEventWithNumber)

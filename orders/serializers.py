@@ -145,7 +145,7 @@ class Body(serializers.Serializer):
 
 
 class OrderItemImport(Body):
-    """A line of an order. With a product, its name and price may be left to the catalog."""
+    """A line of an order. With a `product_id`, the name and price that are not sent come from the catalog."""
 
     product_id = CanonicalUUID(allow_null=True, default=None)
     product_name = Text(max_length=255, allow_null=True, default=None)
@@ -218,7 +218,7 @@ class OrderImport(Body):
 
 
 class OrderChanges(OrderImport):
-    """What to change in a pending order. What is not sent stays as it is."""
+    """The changes to a pending order. Fields that are not sent stay as they are."""
 
     external_id = None
     source = None

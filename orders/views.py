@@ -61,7 +61,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     )
     @idempotency.once
     def create(self, request: Request) -> Response:
-        """The order is then `pending_confirmation` until an agent has reached the customer."""
+        """The order stays `pending_confirmation` until an agent has reached the customer."""
         body = needed_body(request)
         (order,) = importing.import_orders(request.auth.account_id, [body], actor=Actor.of_key(request.auth))
         if isinstance(order, Invalid):
@@ -106,7 +106,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         has_precondition=True,
     )
     def partial_update(self, request: Request, id: UUID) -> HttpResponse:
-        """Possible while it is pending. What is not sent stays; `items` replaces all lines; `edits` has the changes."""
+        """Possible while it is pending. Fields not sent stay; `items` replaces all lines. `edits` has the changes."""
         amending.amend(
             request.auth.account_id,
             id,
@@ -125,7 +125,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def cancel(self, request: Request, id: UUID) -> Response:
-        """Possible until it is shipped. The body is optional; canceling twice is harmless."""
+        """Possible until the order is shipped. The body is optional, and canceling twice is harmless."""
         reason = serializers.read_cancel(dict(request.data))
         lifecycle.cancel(id, account_id=request.auth.account_id, actor=Actor.of_key(request.auth), reason=reason)
         return Response(self._detail(id))
@@ -140,7 +140,7 @@ class ShippingFeeViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Read the shipping fees", answers={200: fees.ShippingFeeListBody}, has_etag=True)
     def list(self, request: Request) -> HttpResponse:
-        """The fees by wilaya, where there are any. Orders written by hand get them; an import sends its own fee."""
+        """The fees of each wilaya that has any. Orders written by hand get them; an import sends its own fee."""
         return answer_unless_known(request, fees.of_account(request.auth.account_id))
 
     @schema.describe(
@@ -151,7 +151,7 @@ class ShippingFeeViewSet(viewsets.GenericViewSet):
         errors=(400, 413, 415, 422),
     )
     def update(self, request: Request) -> Response:
-        """Set all fees that are sent or, when something is wrong, none; null removes a fee. Answers with the list."""
+        """Sets all fees that are sent or, if one is wrong, none. Null removes a fee. Answers with the list."""
         account_id = request.auth.account_id
         fees.set_fees(account_id, fees.read_fees(needed_body(request)))
         return Response(fees.of_account(account_id))

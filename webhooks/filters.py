@@ -13,10 +13,10 @@ EVENTS = (*Event.Kind.values, Event.PING)
 
 class DeliveryFilter(Filters):
     status = WordsFilter(
-        method="shown_as", words=tuple(Delivery.Status.values), label="One or several statuses, comma separated."
+        method="shown_as", words=tuple(Delivery.Status.values), label="One or several statuses, separated by commas."
     )
     event = WordsFilter(
-        field_name="event__kind", lookup_expr="in", words=EVENTS, label="One or several kinds, comma separated."
+        field_name="event__kind", lookup_expr="in", words=EVENTS, label="One or several kinds, separated by commas."
     )
     created_from, created_to = period("created_at")
 

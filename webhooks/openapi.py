@@ -14,17 +14,17 @@ from webhooks.models import Event
 _TEXT = {"type": "string"}
 _HEADERS = {
     "X-Service-Event": "The event.",
-    "X-Service-Delivery": "The delivery's id, the same over all its attempts and resends: drop those that you know.",
+    "X-Service-Delivery": "The delivery's id, the same for all its attempts and resends: drop those you know.",
     "X-Service-Event-Id": "The event's id, as in the feed: the same for every webhook.",
-    "X-Service-Attempt": "Which attempt this is, from 1 on.",
+    "X-Service-Attempt": "The number of this attempt, from 1.",
     "X-Service-Signature": "`sha256=` and the hexadecimal HMAC-SHA256 of the raw body, keyed with the signing secret.",
     "webhook-id": "The delivery's id, for Standard Webhooks.",
     "webhook-timestamp": "Seconds since 1970 at this attempt, for Standard Webhooks.",
-    "webhook-signature": "For Standard Webhooks: `v1,` and base64; while two secrets overlap, two of them.",
+    "webhook-signature": "For Standard Webhooks: `v1,` and base64; two of them while two secrets sign.",
 }
 _AT_TIMES = {
-    "X-Service-Signature-Previous": "The same keyed with the secret before, for 24 hours after a rotation.",
-    "X-Service-Mode": "`test` when it is of test mode.",
+    "X-Service-Signature-Previous": "The same, keyed with the previous secret, for 24 hours after a rotation.",
+    "X-Service-Mode": "`test` for deliveries of test mode.",
 }
 
 
@@ -52,10 +52,12 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
             "event": {"type": "string", "const": kind},
             "timestamp": _TEXT | {"format": "date-time", "description": "The time of the change."},
             "data": struct_schema(type(example)),
-            "example": {"const": True, "description": "In examples that a ping asks for: this has not happened."},
+            "example": {"const": True, "description": "Only in examples that a ping requested: nothing has happened."},
         },
     }
-    otherwise = "It is tried once, and so is an example" if kind == Event.PING else "Otherwise it is tried again"
+    otherwise = (
+        "Pings and examples are tried only once" if kind == Event.PING else "Otherwise the delivery is tried again"
+    )
     headers = [(name, text, True) for name, text in _HEADERS.items()]
     headers += [(name, text, False) for name, text in _AT_TIMES.items()]
     return OpenApiWebhook(
@@ -78,4 +80,4 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
     )
 
 
-PING = delivery(Event.PING, "A ping was asked for", PingEvent(UUID("01954f6e-4d5e-7e6f-9071-23456789abcd")))
+PING = delivery(Event.PING, "A ping was requested", PingEvent(UUID("01954f6e-4d5e-7e6f-9071-23456789abcd")))

@@ -80,7 +80,9 @@ class MomentField(Strict, serializers.CharField):
 
 
 class WebhookRegistration(serializers.Serializer):
-    url = ReceiverField(max_length=receivers.MAX_LENGTH, help_text="https:, a public host, port 443 or from 1024 on.")
+    url = ReceiverField(
+        max_length=receivers.MAX_LENGTH, help_text="An https: URL of a public host, with port 443 or one from 1024 on."
+    )
     events = KindsField()
     description = Text(max_length=255, required=False, allow_blank=True)
 
@@ -88,17 +90,23 @@ class WebhookRegistration(serializers.Serializer):
 class WebhookChange(serializers.Serializer):
     url = ReceiverField(max_length=receivers.MAX_LENGTH, required=False)
     events = KindsField(required=False)
-    is_active = Boolean(required=False, help_text="false drops what is waiting, and nothing more is sent.")
+    is_active = Boolean(required=False, help_text="`false` drops pending deliveries, and nothing more is sent.")
     description = Text(max_length=255, required=False, allow_blank=True)
 
 
 class WebhookPing(serializers.Serializer):
-    event = KindField(required=False, allow_null=True, default=None, help_text="To be sent an example of it.")
+    event = KindField(required=False, allow_null=True, default=None, help_text="Send an example of this event.")
 
 
 class WebhookRecovery(serializers.Serializer):
-    since = MomentField(help_text="Changes from then on; not more than 30 days ago.")
-    until = MomentField(required=False, allow_null=True, default=None, ends=True, help_text="Before then; or now.")
+    since = MomentField(help_text="Recover changes from this time on, which is at most 30 days ago.")
+    until = MomentField(
+        required=False,
+        allow_null=True,
+        default=None,
+        ends=True,
+        help_text="Recover changes before this time; now by default.",
+    )
 
 
 _REGISTRATION, _CHANGE, _PING, _RECOVERY = WebhookRegistration(), WebhookChange(), WebhookPing(), WebhookRecovery()
@@ -135,11 +143,11 @@ def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
 
 class WebhookBody(Struct):
     id: Id
-    url: Annotated[str, Meta(description="Normalised: what is dialled.")]
+    url: Annotated[str, Meta(description="The normalised URL that deliveries are sent to.")]
     events: list[Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]]
     is_active: bool
     signing_secret_hint: Annotated[str, Meta(description="The secret's first 10 characters.")]
-    description: Annotated[str, Meta(description="When it has one.")] | UnsetType = UNSET
+    description: Annotated[str, Meta(description="Your own note about it, if there is one.")] | UnsetType = UNSET
 
 
 class WebhookAnswer(Struct):
@@ -148,7 +156,7 @@ class WebhookAnswer(Struct):
 
 class WebhookSecretAnswer(Struct):
     data: WebhookBody
-    signing_secret: Annotated[str, Meta(description="Shown here and never again.")]
+    signing_secret: Annotated[str, Meta(description="Shown only in this answer.")]
 
 
 class WebhookListBody(Struct):
@@ -157,13 +165,13 @@ class WebhookListBody(Struct):
 
 class AttemptBody(Struct):
     number: Annotated[int, Meta(ge=1)]
-    at: Annotated[Moment, Meta(description="When it ended.")]
-    status_code: Annotated[int | None, Meta(description="Of the answer, when there was one.")]
-    failure: Annotated[str | None, Meta(description="Why it was no acknowledgement; null when it was one.")]
+    at: Annotated[Moment, Meta(description="When the attempt ended.")]
+    status_code: Annotated[int | None, Meta(description="Status of the answer, if there was one.")]
+    failure: Annotated[str | None, Meta(description="Why the attempt failed; null if it was acknowledged.")]
     milliseconds: int
     response: Annotated[
         str,
-        Meta(description="The first 2 KiB of the answer's body, of a redirect below a line that says where it leads."),
+        Meta(description="The first 2 KiB of the answer's body. For a redirect, a line above it says where it leads."),
     ]
 
 
@@ -172,9 +180,9 @@ class DeliveryBody(Struct):
     event: Annotated[str, Meta(extra_json_schema={"enum": EVENTS})]
     status: Annotated[str, Meta(extra_json_schema={"enum": Delivery.Status.values})]
     attempt_count: int
-    next_attempt_at: Annotated[Moment | None, Meta(description="Of a pending one.")]
+    next_attempt_at: Annotated[Moment | None, Meta(description="When a pending delivery is tried next.")]
     created_at: Annotated[Moment, Meta(description="The time of the change.")]
-    attempts: Annotated[list[AttemptBody], Meta(description=f"The newest {SHOWN_ATTEMPTS}, in their order.")]
+    attempts: Annotated[list[AttemptBody], Meta(description=f"The newest {SHOWN_ATTEMPTS} attempts, in order.")]
 
 
 class DeliveryListBody(Struct):
@@ -183,17 +191,17 @@ class DeliveryListBody(Struct):
 
 
 class FeedEventBody(Struct):
-    """An event of the feed: the bytes that webhooks are sent, preceded by the event's id."""
+    """An event of the feed: the bytes that webhooks receive, preceded by the event's id."""
 
     id: Annotated[Id, Meta(description="`X-Service-Event-Id`")]
     event: Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]
     timestamp: Annotated[Moment, Meta(description="The time of the change.")]
-    data: Annotated[dict[str, Any], Meta(description="As webhooks are told it.")]
+    data: Annotated[dict[str, Any], Meta(description="The `data` that webhooks receive.")]
 
 
 class FeedBody(Struct):
     data: list[FeedEventBody]
-    next: Annotated[str, Meta(description="The `after` of the next call, also when there is nothing more for now.")]
+    next: Annotated[str, Meta(description="The `after` for the next call, even if there is nothing more for now.")]
     has_more: bool
 
 
@@ -215,8 +223,8 @@ class DeliveryIdBody(Struct):
 
 
 class RecoveredBody(Struct):
-    deliveries: Annotated[int, Meta(ge=0, description="That are sent, or sent again.")]
-    has_more: Annotated[bool, Meta(description="There is so much that a worker goes on with it.")]
+    deliveries: Annotated[int, Meta(ge=0, description="How many are sent, or sent again.")]
+    has_more: Annotated[bool, Meta(description="True if there is so much that a worker continues with it.")]
 
 
 def webhook_body(webhook: Webhook) -> WebhookBody:

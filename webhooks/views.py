@@ -55,7 +55,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
 
     @schema.describe("List webhooks", answers={200: serializers.WebhookListBody})
     def list(self, request: Request) -> Response:
-        """All of them, oldest first."""
+        """All webhooks, oldest first."""
         webhooks = self.get_queryset().order_by("created_at", "id")
         return Response(serializers.WebhookListBody([serializers.webhook_body(webhook) for webhook in webhooks]))
 
@@ -78,8 +78,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def partial_update(self, request: Request, id: UUID) -> Response:
-        """Only the fields that are sent change; the secret stays. While it is off, nothing is kept for it: `recover`
-        afterwards."""
+        """Changes the fields that are sent; the secret stays. While the webhook is off, nothing is kept for it:
+        `recover` afterwards."""
         body = request.data
         self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
         webhook = registry.change(request.auth.account_id, id, serializers.read_change(body))
@@ -93,8 +93,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def ping(self, request: Request, id: UUID) -> Response:
-        """Sends a signed delivery, tried once; the log shows how it went. The body is optional: without `event` it is a
-        `ping`, else an example of that event, whose body has `"example": true`."""
+        """Sends a signed delivery and tries it once; the log shows the result. The body is optional: without `event`, a
+        `ping` is sent; with it, an example of that event, whose body has `"example": true`."""
         kind = serializers.read_ping(dict(request.data))
         test = {"kind": kind, "example": example_of(kind)} if kind else {}
         delivery_id = events.ping(request.auth.account_id, id, at=timezone.now(), **test)
@@ -108,8 +108,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def recover(self, request: Request, id: UUID) -> Response:
-        """Sends the changes in that time whose deliveries failed, were dropped or were never made: each once, oldest
-        first, of the kinds that it subscribes to now."""
+        """Sends the changes of that time whose deliveries failed, were dropped or were never made. Each is sent once,
+        oldest first, if the webhook now subscribes to its kind."""
         body = request.data
         self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
         since, until = serializers.read_recovery(body or needed_body(request))
@@ -155,7 +155,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
     def resend(self, request: Request, id: UUID) -> Response:
-        """Makes one more attempt, now, with the same id and body; a pending delivery gets its next attempt now."""
+        """Makes one more attempt now, with the same id and body. A pending delivery gets its next attempt now."""
         asked = ("status", "attempt_count", "webhook__is_active")
         found = self.get_queryset().select_related("webhook").only(*asked).get(id=id)
         resending.resend_one(found)
@@ -194,9 +194,12 @@ class FeedPages(BasePagination):
         kinds = {"minLength": 1, **_KINDS.openapi}
         return query_parameters(
             {
-                "after": ("A `next` of before; empty, or not sent, for the oldest that is kept.", CURSOR),
-                "types": ("One or several kinds, comma separated.", kinds),
-                "limit": (f"How many, at most: {feed.MOST} if not sent.", number_schema(feed.MOST)),
+                "after": (
+                    "The `next` of an earlier answer; empty or not sent: from the oldest event that is kept.",
+                    CURSOR,
+                ),
+                "types": ("One or several kinds, separated by commas.", kinds),
+                "limit": (f"How many events at most; {feed.MOST} by default.", number_schema(feed.MOST)),
             }
         )
 

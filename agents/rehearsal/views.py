@@ -30,7 +30,7 @@ class RehearsalViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Confirm a test order", answers=_ANSWERS, errors=(404, 422))
     def confirm(self, request: Request, id: UUID) -> Response:
-        """As an agent whose customer said yes. Twice is harmless, as with each of these moves."""
+        """Acts as an agent whose customer said yes. Repeating it is harmless, as with each of these moves."""
         return self._move("confirm", request, id)
 
     @schema.describe(
@@ -41,7 +41,7 @@ class RehearsalViewSet(viewsets.GenericViewSet):
         errors=(400, 404, 413, 415, 422),
     )
     def cancel(self, request: Request, id: UUID) -> Response:
-        """As an agent whose customer said no. The body is optional."""
+        """Acts as an agent whose customer said no. The body is optional."""
         return self._move("cancel", request, id, reason=read_cancel(dict(request.data)))
 
     @schema.describe(
@@ -54,24 +54,24 @@ class RehearsalViewSet(viewsets.GenericViewSet):
     )
     @idempotency.once
     def call(self, request: Request, id: UUID) -> Response:
-        """As an agent whose call decided nothing: it is noted, and the next one planned."""
+        """Acts as an agent whose call decided nothing: notes it and plans the next one."""
         account_id = request.auth.account_id
         playing.call(id, serializers.read_call(needed_body(request)), account_id=account_id)
         return self._detail(account_id, id)
 
     @schema.describe("Ship a test order", answers=_ANSWERS, errors=(404, 422))
     def ship(self, request: Request, id: UUID) -> Response:
-        """As a courier who fetched the parcel."""
+        """Acts as a courier who has fetched the parcel."""
         return self._move("ship", request, id)
 
     @schema.describe("Deliver a test order", answers=_ANSWERS, errors=(404, 422))
     def deliver(self, request: Request, id: UUID) -> Response:
-        """As a courier whom the customer paid."""
+        """Acts as a courier whom the customer has paid."""
         return self._move("deliver", request, id)
 
     @schema.describe("Return a test order", answers=_ANSWERS, errors=(404, 422))
     def return_order(self, request: Request, id: UUID) -> Response:
-        """As a courier who brings the parcel back."""
+        """Acts as a courier who brings the parcel back."""
         return self._move("return", request, id)
 
     def _move(self, name: str, request: Request, id: UUID, **details: str) -> Response:

@@ -33,7 +33,7 @@ class PageMeta(Struct):
 
 class CursorMeta(Struct):
     per_page: Annotated[int, Meta(ge=1)]
-    next_cursor: Annotated[str | None, Meta(description="`cursor` of the next page; null when this is the last one.")]
+    next_cursor: Annotated[str | None, Meta(description="The `cursor` of the next page; null on the last one.")]
 
 
 def _either(*structs: type[Struct]) -> dict[str, Any]:
@@ -127,10 +127,10 @@ class Pages(BasePagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         by_number = {
-            "page": ("Which page, from 1 on; one past the end is empty.", number_schema(MAX_PAGE)),
-            "per_page": (f"How many a page holds: {self.page_size} if not sent.", number_schema(self.max_page_size)),
+            "page": ("The page number, from 1. A page past the end is empty.", number_schema(MAX_PAGE)),
+            "per_page": (f"Entries per page; {self.page_size} by default.", number_schema(self.max_page_size)),
         }
-        text = "Instead of `page`: empty for the first page, then the last page's `meta.next_cursor`."
+        text = "Instead of `page`: empty for the first page, then `meta.next_cursor` of the page before."
         by_cursor = {"cursor": (text, {"type": "string", "maxLength": MAX_CURSOR})}
         (cursor,) = query_parameters(by_cursor)
         return [*query_parameters(by_number), cursor | {"allowEmptyValue": True}]

@@ -25,20 +25,20 @@ from codservice.api.paging import NAMED
 ERRORS = {
     400: ("malformed_json", "The body is not a JSON object, is too deep, or repeats a key."),
     401: ("unauthenticated", "The key is missing, malformed, unknown, revoked or expired."),
-    403: ("insufficient_scope", "The key lacks the scope that the message names; `https_required`: it came by http."),
+    403: ("insufficient_scope", "The key lacks the scope that the message names. `https_required`: It came by http."),
     404: ("not_found", "It does not exist, or it belongs to another account."),
     409: ("idempotency_conflict", "A request with this Idempotency-Key is still being processed."),
-    410: ("cursor_expired", "This `after` is too old: start again with an empty one."),
-    412: ("precondition_failed", "It has changed since it was read: `If-Match` names another `ETag`."),
+    410: ("cursor_expired", "This `after` is too old. Start again with an empty one."),
+    412: ("precondition_failed", "The order has changed since you read it. Read it again."),
     413: ("payload_too_large", "The body is larger than 1 MiB."),
     415: ("unsupported_media_type", "The body is not application/json in UTF-8, or is compressed."),
-    422: ("validation_failed", "Fields cannot be used: `errors` maps their dotted paths to sentences."),
-    429: ("rate_limited", "Too many requests: wait for `Retry-After` seconds."),
-    500: ("server_error", "Our fault; the request id finds it in our log."),
-    503: ("unavailable", "The database is away or busy: try again after `Retry-After` seconds."),
+    422: ("validation_failed", "Some fields cannot be used. `errors` says why, by their dotted paths."),
+    429: ("rate_limited", "Too many requests. Wait for `Retry-After` seconds."),
+    500: ("server_error", "An error on our side. The request id finds it in our log."),
+    503: ("unavailable", "The database is away or busy. Try again after `Retry-After` seconds."),
 }
 _ALWAYS = (401, 403, 429, 500, 503)
-_OPEN = {403: ("https_required", "It came by plain http, which no key may.")}
+_OPEN = {403: ("https_required", "The request came by plain http. Use https.")}
 
 
 class Schema(AutoSchema):
@@ -99,17 +99,17 @@ def describe(
     parameters = _gate_headers(sorted(responses), uncounted={401} | (_OPEN.keys() if is_open else set()))
     if is_idempotent:
         key = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]{1,255}$"}
-        text = "The same key and body within 24 hours give the same answer and do nothing twice."
+        text = "For 24 hours, the same key and body get the same answer, and nothing is done twice."
         replayed = {"type": "string", "enum": ["true"]}
         parameters += [
             _header("Idempotency-Key", key, description=text),
             _header("Idempotent-Replayed", replayed, response=sorted({*answers, 422})),
         ]
     if has_etag:
-        text = "An `ETag` that was received."
+        text = "The `ETag` of an earlier answer."
         parameters += [_header("If-None-Match", description=text), _header("ETag", response=[200, 304])]
     if has_precondition:
-        text = "The `ETag` of what is to be changed."
+        text = "The `ETag` that you read. The change is refused if the order has changed since."
         parameters += [_header("If-Match", description=text), _header("ETag", response=[200])]
     return extend_schema(
         summary=summary,
@@ -133,12 +133,12 @@ def _gate_headers(codes: list[int], uncounted: set[int]) -> list[OpenApiParamete
     limited = [code for code in codes if code not in uncounted]
     count, test = {"type": "integer", "minimum": 0}, {"type": "string", "enum": ["test"]}
     return [
-        _header("X-Request-Id", response=codes, description="Of this request."),
-        _header("X-RateLimit-Limit", count, response=limited, description="Requests per minute."),
-        _header("X-RateLimit-Remaining", count, response=limited, description="Left in this window."),
-        _header("X-RateLimit-Reset", count, response=limited, description="Seconds to its end."),
+        _header("X-Request-Id", response=codes, description="The id of this request."),
+        _header("X-RateLimit-Limit", count, response=limited, description="Requests allowed per minute."),
+        _header("X-RateLimit-Remaining", count, response=limited, description="Requests left in this window."),
+        _header("X-RateLimit-Reset", count, response=limited, description="Seconds until this window ends."),
         _header("Retry-After", count, response=[429, 503], description="Seconds to wait."),
-        _header("X-Service-Mode", test, response=codes, description="To a test key."),
+        _header("X-Service-Mode", test, response=codes, description="`test` in answers to a test key."),
         _header("WWW-Authenticate", response=[401]),
     ]
 
@@ -148,12 +148,12 @@ GUIDES = "http://localhost:8000/docs/"  # replaced by the server's own address w
 
 _TAGS = {
     "deliveries": "The requests that we send to webhooks.",
-    "events": "Everything that has happened, in order: what webhooks send, to read what was missed.",
+    "events": "Everything that has happened, in order, so that you can read what a webhook missed.",
     "inventory": "The products and their stock.",
-    "me": "The key that asks.",
-    "orders": "Import orders, follow, change and cancel them.",
+    "me": "The key that you are using.",
+    "orders": "Import, follow, change and cancel orders.",
     "products": "What is sold: create, change and read products.",
-    "regions": "The wilayas and communes of Algeria, as an import takes them; without a key.",
+    "regions": "The wilayas and communes of Algeria that an import accepts. No key is needed.",
     "shipping-fees": "What a delivery costs, by wilaya and delivery type.",
     "test": "Play the agent and the courier, with a test key.",
     "webhooks": "Where your systems are notified of events, and the log of what was sent there.",
@@ -167,7 +167,7 @@ _IDS = {
 }
 
 
-_DECIDED = "`order_already_decided`: The order is not where this step begins."
+_DECIDED = "`order_already_decided`: The order's status does not allow this step."
 _GONE = "`order_not_cancellable`: The order has been shipped."
 # What else an operation's 422 can be: the refusal of a rule of its own.
 _REFUSALS = {

@@ -42,7 +42,7 @@ def _description() -> str:
 
 
 class OwnAccountBody(Struct):
-    id: Annotated[Id, Meta(description="Another with a test key: that of the account's twin.")]
+    id: Annotated[Id, Meta(description="For a test key, the id of the account's twin.")]
     name: str
     mode: Annotated[str, Meta(extra_json_schema={"enum": [LIVE, TEST]})]
 
@@ -57,7 +57,7 @@ class OwnKeyBody(Struct):
 class MeBody(Struct):
     account: OwnAccountBody
     key: OwnKeyBody
-    rate_limit: Annotated[int, Meta(ge=1, description="Requests per minute.")]
+    rate_limit: Annotated[int, Meta(ge=1, description="Requests allowed per minute.")]
 
 
 class MeViewSet(viewsets.ViewSet):
@@ -66,7 +66,7 @@ class MeViewSet(viewsets.ViewSet):
 
     @describe("Read the key's details", answers={200: MeBody})
     def retrieve(self, request: Request) -> Response:
-        """Its account, and what it may do: any key may ask."""
+        """The key's account, and what the key may do. Any key may ask."""
         key: Key = request.auth
         own = OwnKeyBody(key.name, key.prefix, [scope for scope in SCOPES if scope in key.scopes], key.expires_at)
         return Response(MeBody(OwnAccountBody(key.account_id, key.account_name, key.mode), own, key.rate_limit))

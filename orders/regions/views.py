@@ -28,13 +28,13 @@ _Code = Annotated[str, Meta(pattern="^[0-9]{2}$", description="Two digits.")]
 
 class WilayaBody(Struct):
     code: _Code
-    name: Annotated[str, Meta(description="In French.")]
+    name: Annotated[str, Meta(description="The French name.")]
     name_ar: str
 
 
 class CommuneBody(Struct):
-    code: Annotated[str, Meta(pattern="^[0-9]{4}$", description="Four digits of the ONS.")]
-    name: Annotated[str, Meta(description="In French.")]
+    code: Annotated[str, Meta(pattern="^[0-9]{4}$", description="Four-digit ONS code.")]
+    name: Annotated[str, Meta(description="The French name.")]
     name_ar: str
     wilaya: Annotated[_Code, Meta(description="Its wilaya today, among 69.")]
     wilaya_58: Annotated[_Code, Meta(description="Its wilaya from 2019 to 2026, among 58.")]
@@ -52,7 +52,7 @@ class CommuneListBody(Struct):
 
 class LookupBody(Struct):
     wilaya: WilayaBody
-    commune: Annotated[CommuneBody | None, Meta(description="Null when none was asked for.")]
+    commune: Annotated[CommuneBody | None, Meta(description="Null if no commune was asked for.")]
 
 
 def _parameter(name: str, description: str, *, is_required: bool) -> OpenApiParameter:
@@ -71,26 +71,26 @@ class RegionViewSet(viewsets.GenericViewSet):
 
     @schema.describe("List wilayas", answers={200: WilayaListBody}, has_etag=True, is_open=True)
     def wilayas(self, request: Request) -> HttpResponseBase:
-        """All 69, by code."""
+        """All 69 wilayas, by code."""
         return _answer(request, *_wilayas())
 
     @schema.describe("List communes", answers={200: CommuneListBody}, errors=(422,), has_etag=True, is_open=True)
     @extend_schema(
-        parameters=[_parameter("wilaya", "Only those that an order to this wilaya may name.", is_required=False)]
+        parameters=[_parameter("wilaya", "Only communes that an order to this wilaya may name.", is_required=False)]
     )
     def communes(self, request: Request) -> HttpResponseBase:
-        """All 1 541, by code; with `wilaya`, those that lie in it on any of the maps of 69, 58 and 48 wilayas."""
+        """All 1 541 communes, by code. With `wilaya`, those in it on any of the maps of 69, 58 and 48 wilayas."""
         return _answer(request, *_communes(_wilaya(request).code if "wilaya" in request.query_params else None))
 
     @schema.describe("Look up a place", answers={200: LookupBody}, errors=(422,), has_etag=True, is_open=True)
     @extend_schema(
         parameters=[
-            _parameter("wilaya", "A code or a name, as `customer_wilaya` of an order.", is_required=True),
-            _parameter("commune", "A code or a name, as `customer_commune` of an order.", is_required=False),
+            _parameter("wilaya", "A code or a name, as in `customer_wilaya` of an order.", is_required=True),
+            _parameter("commune", "A code or a name, as in `customer_commune` of an order.", is_required=False),
         ]
     )
     def lookup(self, request: Request) -> HttpResponseBase:
-        """What an import takes the texts for. One that is unknown or could mean two places is 422, with suggestions."""
+        """The place that an import finds by these texts. An unknown or ambiguous text is 422, with suggestions."""
         wilaya = _wilaya(request)
         text = _text(request, "commune")
         commune = _found("commune", regions.find_commune, text, wilaya.code) if text else None

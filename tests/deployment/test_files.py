@@ -227,7 +227,7 @@ def test_no_digest_changes_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert done.returncode == 1
-    assert "told no digest" in done.stderr
+    assert "gave no digest" in done.stderr
     assert {file.name for file in tmp_path.iterdir()} == {".env", "docker"}
     assert (tmp_path / ".env").read_text() == "DOMAIN=cod.example.dz\n"
 

@@ -2,7 +2,7 @@
 # Makes those files of ./secrets that compose.yaml names and that are missing; keep a copy with your backups. Without
 # encryption_keys the webhooks' signing secrets cannot be read. The folder ./authorities is for WEBHOOK_CA_FILE.
 set -eu
-command -v openssl > /dev/null || { echo 'openssl is missing, which makes them; install it.' >&2; exit 1; }
+command -v openssl > /dev/null || { echo 'openssl is missing. Install it to make the secrets.' >&2; exit 1; }
 umask 022 # the containers' users read them; the folder is closed to others
 mkdir -p secrets authorities
 chmod 700 secrets

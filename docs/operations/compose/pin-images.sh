@@ -13,7 +13,7 @@ for each in $images; do
     digest=$(docker buildx imagetools inspect --format '{{.Manifest.Digest}}' "${each#*=}")
     case "$digest" in
         sha256:*) echo "$each@$digest" | tee -a "$new" ;;
-        *) echo "${each#*=}: the registry told no digest" >&2; exit 1 ;;
+        *) echo "${each#*=}: the registry gave no digest" >&2; exit 1 ;;
     esac
 done
 chmod --reference=.env "$new" 2> /dev/null || chmod 600 "$new"

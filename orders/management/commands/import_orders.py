@@ -20,7 +20,7 @@ class Command(FileCommand):
 
 A row is one line of an order, and consecutive rows with the same external_id are one order. Columns of the order:
 {", ".join(SENT)}, customer_name_2 (the rest of the name), and stop_desk (yes or no) instead of delivery_type. Columns
-of the line: {", ".join(SENT_OF_LINE)} (a JSON object), size and colour (attributes too), and sku instead of product_id.
+of the line: {", ".join(SENT_OF_LINE)} (a JSON object), size and colour (attributes too), and sku (names the product).
 Usual French, Arabic and English headings are understood too, and amounts as people write them.
 
 The first row of an order gives the customer for its other rows. A missing total is the sum of the lines and the
