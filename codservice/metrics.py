@@ -100,7 +100,7 @@ REQUEST_SECONDS = Histogram(
 REFUSALS = Counter("codservice_rate_limit_refusals", "Requests over a limit.", ["limit"])
 for _limit in ("api-key", "api-address"):  # a series that appears with its first refusal would show no rate for it
     REFUSALS.labels(_limit)
-RATE_LIMIT_OPEN = Counter("codservice_rate_limit_opened", "Times that Redis was away and no limit was kept.")
+RATE_LIMIT_OPEN = Counter("codservice_rate_limit_opened", "Times that Redis was away and nothing was limited.")
 
 
 def route_of(request: HttpRequest) -> str:

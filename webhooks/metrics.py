@@ -17,11 +17,11 @@ logger = logging.getLogger(__name__)
 DELIVERED = "delivered"
 
 EVENTS = metrics.Counter("codservice_events", "Events whose change was committed.", ["kind"])
-ATTEMPTS = metrics.Counter("codservice_delivery_attempts", "Attempts that ended, by how.", ["outcome"])
+ATTEMPTS = metrics.Counter("codservice_delivery_attempts", "Finished attempts, by outcome.", ["outcome"])
 SENDS_IN_FLIGHT = metrics.Gauge(
     "codservice_sends_in_flight", "Attempts under way in the workers of this host.", multiprocess_mode="livesum"
 )
-SWEEPS = metrics.Counter("codservice_delivery_sweeps", "Times that a worker looked for what is due.")
+SWEEPS = metrics.Counter("codservice_delivery_sweeps", "Times that a worker looked for due deliveries.")
 
 # A series that appears only with its first failure would show no rate for it.
 for _kind in (*Event.Kind.values, Event.PING):
@@ -33,12 +33,12 @@ for _outcome in (DELIVERED, *FAILURES):
 def register() -> None:
     metrics.add_figure(
         "codservice_deliveries_due",
-        f"Deliveries that are due, those under way included; counted up to {queue.MOST_COUNTED}.",
+        f"Due deliveries, including those under way; counted up to {queue.MOST_COUNTED}.",
         lambda: [((), queue.due())],
     )
     metrics.add_figure(
         "codservice_oldest_due_seconds",
-        "For how long the oldest due delivery has waited for a worker.",
+        "Seconds that the oldest due delivery has waited for a worker.",
         lambda: [((), queue.oldest_due())],
     )
     metrics.add_figure("codservice_claims", "Attempts that workers have claimed.", lambda: [((), queue.claims())])

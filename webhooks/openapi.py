@@ -56,7 +56,7 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
         },
     }
     otherwise = (
-        "Pings and examples are tried only once" if kind == Event.PING else "Otherwise the delivery is tried again"
+        "Pings and examples are tried once only" if kind == Event.PING else "Otherwise the delivery is tried again"
     )
     headers = [(name, text, True) for name, text in _HEADERS.items()]
     headers += [(name, text, False) for name, text in _AT_TIMES.items()]

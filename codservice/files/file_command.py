@@ -259,7 +259,7 @@ def _kept(path: Path) -> IO[bytes] | None:
     Raises UnreadableTable for a device, and for more than MAX_PIPED bytes: some pipes never end.
     """
     if path.is_char_device():
-        raise UnreadableTable(f"{path} is a device and no file.")
+        raise UnreadableTable(f"{path} is a device, not a file.")
     is_standard_input = path == Path("-")
     if not is_standard_input and not path.is_fifo():
         return None

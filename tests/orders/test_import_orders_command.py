@@ -441,7 +441,7 @@ def test_an_input_without_end_does_not_fill_the_disk(alice: Account, monkeypatch
 
 def test_a_device_is_no_file(alice: Account) -> None:
     """/dev/zero can be read without end, and so can /dev/full."""
-    with pytest.raises(CommandError, match=r"^/dev/zero is a device and no file\.$"):
+    with pytest.raises(CommandError, match=r"^/dev/zero is a device, not a file\.$"):
         call_command("import_orders", "/dev/zero", "--account", alice.holder.email)
 
 
