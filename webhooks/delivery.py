@@ -44,37 +44,37 @@ CLAIMING = 0x636C61696D  # the advisory lock that is held while claiming
 # With many webhooks, fewer of each are looked at: together about four times the worker's room. So a webhook with little
 # due is not behind the long backlogs of others, and the cost of a claim does not grow with what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
-    -- How much each webhook has under way.
+    -- How many deliveries each webhook has under way.
     SELECT webhook_id, count(*) AS n FROM {queue.UNDER_WAY} GROUP BY webhook_id
 ), room AS MATERIALIZED (
-    -- The webhooks with something due, and how much more of theirs may be under way (free).
+    -- The webhooks with something due, and how many more of their deliveries may be under way (free).
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
     FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
     WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL AND w.is_active
 ), shares AS (
-    -- Those of them with room and something that nobody has claimed; how much of each is looked at (share).
+    -- Those with room and something unclaimed, and how many deliveries of each are looked at (share).
     SELECT room.id, is_failing, free,
         LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
     FROM room CROSS JOIN LATERAL ({queue.unclaimed("room.id", most="1")} LIMIT 1) AS d WHERE free > 0
 ), candidates AS (
-    -- Their oldest, of each lane as many.
+    -- Their oldest deliveries: up to the share from each lane.
     SELECT d.*, s.id AS webhook_id, s.is_failing, s.free, s.share
     FROM shares s CROSS JOIN LATERAL ({queue.unclaimed("s.id", most="s.share")}) AS d
 ), of_webhook AS (
-    -- n: its place among its webhook's.
+    -- n: a delivery's place among those of its webhook.
     SELECT *, row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS n FROM candidates
 ), in_turn AS (
-    -- turn: its place among all of webhooks that fail, or of those that do not. n - free is least where most is free:
-    -- who has little under way comes first.
+    -- turn: its place among all deliveries to failing webhooks, or to the others. n - free is least where most is free,
+    -- so webhooks with little under way come first.
     SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY lane, n - free, next_attempt_at) AS turn
     FROM of_webhook WHERE n <= share
 ), chosen AS (
-    -- First attempts before retries; of either, those of webhooks that fail come last.
+    -- First attempts before retries. Within each lane, deliveries to failing webhooks come last.
     SELECT id FROM in_turn WHERE turn <= %(limit_failing)s OR NOT is_failing
     ORDER BY lane, is_failing, turn LIMIT %(limit)s
 ), due AS (
-    -- Locked and looked at again: a worker whose claim has run out may be settling it after all.
+    -- Locked and checked again: a worker whose claim has run out may be settling the delivery after all.
     SELECT d.id, d.webhook_id FROM webhooks_delivery d
     WHERE d.id = ANY(ARRAY(SELECT id FROM chosen)) AND d.status = 'pending' AND d.next_attempt_at <= now()
     FOR UPDATE SKIP LOCKED
@@ -291,12 +291,12 @@ WITH result AS (
     FROM ours JOIN result r ON r.delivery_id = ours.id
     WHERE d.id = ours.id AND d.status IN ('pending', 'dropped')
 ), health AS (
-    -- A secret that we cannot read says nothing of its receiver.
+    -- A secret that we cannot read says nothing about the receiver.
     SELECT ours.webhook_id, NOT bool_or(r.acknowledged) FILTER (WHERE r.failure <> '{NO_SECRET}') AS is_failing
     FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
 ), marked AS (
-    -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be. One
-    -- that is off fails no more: what was under way says nothing of how it is when it is turned on.
+    -- Elsewhere webhooks are locked before deliveries, so this must not wait for one: it skips what others hold. A
+    -- webhook that is off is not marked: what was under way says nothing about how it will be when it is on again.
     UPDATE webhooks_webhook w SET
         is_failing = changed.is_failing, failing_since = CASE WHEN changed.is_failing THEN now() END
     FROM (

@@ -30,7 +30,7 @@ WITH page AS (
 ), attempts AS (
     {delete} webhooks_attempt WHERE delivery_id = ANY(ARRAY(SELECT id FROM old)) {returning}
 ), claims AS (
-    -- Of a worker that died while they were dropped: nobody has claimed them anew.
+    -- Left by a worker that died while its deliveries were dropped: nobody claims those again.
     {delete} webhooks_claim WHERE delivery_id = ANY(ARRAY(SELECT id FROM old)) {returning}
 ), deliveries AS (
     {delete} webhooks_delivery WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}

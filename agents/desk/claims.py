@@ -64,7 +64,7 @@ _SERVED = (
 )
 _NEXT = """
 WITH {open}, held AS (
-    -- Whom the agent has already: the lease begins anew. Then nothing below is looked for.
+    -- If the agent has a customer already, the lease of that claim begins anew, and nothing below is looked for.
     UPDATE agents_claim SET expires_at = statement_timestamp() + %(lease)s::interval WHERE id = (
         SELECT c.id FROM agents_claim c
         WHERE c.agent_id = %(agent)s AND {unexpired} AND EXISTS (
@@ -73,12 +73,12 @@ WITH {open}, held AS (
         ) ORDER BY (c.id = %(first)s::uuid) DESC NULLS LAST, c.claimed_at LIMIT 1
     ) RETURNING id
 ), free AS MATERIALIZED (
-    -- Else the first free order, in the order of _SERVED: COALESCE asks no further than the first that finds one. It
-    -- locks the order's row.
+    -- Otherwise the first free order, in the order of _SERVED: COALESCE stops at the first query that finds one. The
+    -- order's row is locked.
     SELECT CASE WHEN NOT EXISTS (SELECT FROM held) AND EXISTS (SELECT FROM open) THEN COALESCE({served}) END AS order_id
 ), claimed AS (
-    -- Whoever claims the phone first has it: no row where another's claim has not run out. Then order_id comes without
-    -- a claim, and next_customer asks again.
+    -- Whoever claims the phone first has it: while another's claim stands, this writes no row. The result is then an
+    -- order_id without a claim, and next_customer asks again.
     INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
     SELECT %(claim)s, o.phone_e164, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval
     FROM orders_order o JOIN free ON free.order_id = o.id

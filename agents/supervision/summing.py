@@ -52,7 +52,7 @@ WAITS = ("first_waits", "decision_waits")
 # Within `spans`, one row for each event of an order. `person` called, decided or promised; for the end of a parcel,
 # confirmed the order. The number of rows cannot be estimated: `orders.daily` explains LIMIT and OFFSET 0.
 _EVENTS = """
--- Calls; whether it is the first about its order.
+-- Calls, and whether each is the first about its order.
 SELECT n.created_at AS at, CASE WHEN n.outcome = ANY(%(reached)s) THEN 'reached' ELSE 'called' END AS kind, n.order_id,
     n.agent_id AS person, '' AS reason, NOT EXISTS (
         SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.outcome = ANY(%(calls)s)
@@ -63,7 +63,7 @@ FROM spans CROSS JOIN LATERAL (
     WHERE created_at >= spans.starts AND created_at < spans.ends AND outcome = ANY(%(calls)s) OFFSET 0
 ) n
 UNION ALL
--- Decisions of pending orders, by people who work here.
+-- Decisions on pending orders, by staff.
 SELECT s.at, s.to_status, s.order_id, s.user_id, s.reason, false
 FROM spans CROSS JOIN LATERAL (
     SELECT at, to_status, order_id, user_id, reason FROM orders_statuschange
@@ -71,7 +71,7 @@ FROM spans CROSS JOIN LATERAL (
         AND from_status = 'pending_confirmation' AND to_status IN ('confirmed', 'canceled') OFFSET 0
 ) s JOIN accounts_user u ON u.id = s.user_id AND u.is_staff
 UNION ALL
--- Ends of parcels; theirs who confirmed the order last.
+-- Ends of parcels. They count for the person who confirmed the order last.
 SELECT s.at, s.to_status, s.order_id, (
         SELECT c.user_id FROM orders_statuschange c WHERE c.order_id = s.order_id AND c.to_status = 'confirmed'
         ORDER BY c.at DESC LIMIT 1

@@ -81,7 +81,7 @@ _EXAMPLES = re.compile(r"^```json [^\n]*\n(.*?)^```$", re.S | re.M)  # of bodies
 @dataclass(frozen=True, slots=True)
 class Page:
     name: str
-    """Without its language and suffix: `webhooks`, `index`."""
+    """Without language and suffix, such as `webhooks` or `index`."""
     language: str
     title: str
     html: str
@@ -95,9 +95,9 @@ class Page:
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity, and so usable as a key of caches
 class Site:
     pages: dict[tuple[str, str], Page]
-    """By language and name."""
+    """Keys are language and name."""
     files: dict[str, Path]
-    """By the address under /docs/."""
+    """Keys are addresses under /docs/."""
 
     def best(self, language: str) -> dict[str, Page]:
         """Each page by its name, in the best language for a reader of this one."""

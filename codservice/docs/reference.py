@@ -47,12 +47,12 @@ _MOST_VALUES, _LONGEST_PATTERN = 12, 60
 @dataclass(frozen=True, slots=True)
 class Field:
     name: str
-    """Dotted, as errors name it: `items.0.quantity` is the quantity of each line."""
+    """Dotted, as in errors: `items.0.quantity` is the quantity of each line."""
     kind: SafeString
     is_required: bool
     note: SafeString
     place: str = ""
-    """Of a parameter: `query`, `path` or `header`."""
+    """Where a parameter goes: `query`, `path` or `header`. Empty for a field of a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Body:
     fields: list[Field]
     note: SafeString
     example: str
-    """Empty where the lines of a call show it."""
+    """Empty if the operation's `lines` show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Answer:
 class Operation:
     method: str
     path: str
-    """Empty when it is we who ask: a webhook's own URL."""
+    """Empty for what we send to a webhook: its URL is the merchant's."""
     summary: str
     note: SafeString
     parameters: list[Field]
@@ -83,7 +83,7 @@ class Operation:
     answers: list[Answer]
     errors: list[Answer]
     lines: list[tuple[str, str]]
-    """A language's name, and a call in it."""
+    """Pairs of a language's name and a call in that language."""
 
     @property
     def anchor(self) -> str:

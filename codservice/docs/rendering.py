@@ -29,7 +29,7 @@ class Section:
 class Rendered:
     html: str
     sections: list[Section]
-    """In their order; the first is the page's title with what stands before the second heading."""
+    """In the page's order. The first has the page's title, and the text before the second heading."""
 
 
 _GROUPS = re.compile(r"(?<=\d) (?=\d{3}(?!\d))", re.ASCII)  # of a number: 10 000

@@ -27,28 +27,28 @@ class Process:
     name: str
     command: Sequence[str] = ()
     target: Callable[[], int | None] | None = None
-    """Run in a fork of the supervisor, in place of a command: shares the memory of what is loaded already."""
+    """Runs in a fork of the supervisor instead of a command, and shares the memory of what is loaded already."""
     before_start: Callable[[], None] | None = None
-    """Called by `spawn` before every start; may raise `CannotStart`."""
+    """`spawn` calls it before every start. It may raise `CannotStart`."""
     is_ready: Callable[[], bool] | None = None
-    """Asked until it says yes; what comes later in the list waits for it. None: ready as soon as it runs."""
+    """Called until it returns True; later processes of the list wait for that. None: ready as soon as it runs."""
     is_early: bool = False
-    """Started before its turn, to load meanwhile. Its standard input ends when it is its turn."""
+    """Whether it starts before its turn, to load meanwhile. The end of its standard input tells it that its turn has
+    come."""
     once: bool = False
-    """Runs to its end and is ready when it ended with 0; anything else ends the service."""
+    """Whether it runs only once. It is ready when it has ended with status 0; any other status ends the service."""
     start_seconds: float | None = 60.0
-    """A start that takes longer than this has failed. None: as long as it takes."""
+    """A start that takes longer has failed. None: no limit."""
     stop: Sequence[tuple[signal.Signals, float]] = ((signal.SIGTERM, 10.0),)
-    """Signals to stop it with, each with the seconds it is given; SIGKILL comes last."""
+    """The signals that stop it, each with the seconds it is given to end. SIGKILL follows the last."""
     orphan_signal: signal.Signals = signal.SIGKILL
-    """What the kernel sends it when the supervisor dies (Linux)."""
+    """The signal that the kernel sends it when the supervisor dies (Linux)."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """More arguments of `subprocess.Popen`, such as `cwd`, `user`."""
+    """More arguments for `subprocess.Popen`, such as `cwd` or `user`."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the supervisor's own environment."""
     log: Path | None = None
-    """File that gets its output, started anew (the old one kept) when it has grown, see `begin_log_anew`; None: the
-    terminal."""
+    """The file for its output. `begin_log_anew` empties it when it has grown. None: the terminal."""
 
 
 class Child(Protocol):

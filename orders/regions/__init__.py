@@ -53,9 +53,9 @@ __all__ = [
 ]
 
 WILAYAS: tuple[Wilaya, ...]
-"""All 69, by code. Read at the first use."""
+"""All 69, sorted by code. Read at the first use."""
 COMMUNES: tuple[Commune, ...]
-"""All 1 541, by code. Read at the first use."""
+"""All 1 541, sorted by code. Read at the first use."""
 
 _BETWEEN_PLACES = (re.compile(r"[/,،;|()\n]"), re.compile(r"\s[-–—]\s"))  # the first that splits a text in two is used
 

@@ -37,7 +37,7 @@ class Wilaya:
 @dataclass(frozen=True, slots=True)
 class Commune:
     code: str
-    """The four digits of the ONS."""
+    """Four digits, from the ONS."""
     name: str
     name_ar: str
     wilaya: str
@@ -138,7 +138,7 @@ def _seats() -> dict[str, str]:
 
 
 RENUMBERED = frozenset(map(str, range(59, 70)))
-"""The codes of the wilayas of 2026, which lists from elsewhere give to these wilayas in another order."""
+"""The codes of the wilayas of 2026. Other lists number these wilayas in another order."""
 
 
 _WILAYA_CODE = re.compile(r"(?:(?:wilayah?|w\.?|(?:ال)?ولايه)\s*(?:n°|:)?\s*)?(?:dz[\s_-]?)?0?(\d{1,2})")

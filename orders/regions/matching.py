@@ -21,12 +21,12 @@ from orders.regions.spelling import Spelling, is_arabic, kin, spell
 Place = TypeVar("Place")
 
 LONGEST = 48
-"""Sounds of a text that are compared; the longest name has about thirty."""
+"""How many sounds of a text are compared at most; the longest name has about thirty."""
 MARGIN = 0.7
-"""How much farther the second nearest place has to be."""
+"""By how much more the second nearest place must differ than the nearest."""
 
 SHORT = 3
-"""Letters of a name (Tit, Sig) or an abbreviation (SBA) that has to be spelled just so."""
+"""A name (Tit, Sig) or abbreviation (SBA) of up to so many letters must be spelled exactly."""
 
 WEAK = frozenset("aiuhاويهع")
 COSTS = {

@@ -12,7 +12,7 @@ from orders.regions.spelling import CHAT_DIGITS, clean, is_arabic, is_foreign, s
 
 LONGEST_TEXT = 255
 MOST_WORDS = 16
-"""The longest name has five; "Wilaya de ... - Commune de ... (...)" around it stays below this."""
+"""The longest name has five; with "Wilaya de ... - Commune de ... (...)" around it, it still has fewer than this."""
 
 # ---- What is written around a name
 

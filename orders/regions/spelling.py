@@ -78,7 +78,7 @@ class Spelling(NamedTuple):
     bare: str
     loose: str
     prefix: int
-    """How many letters of `bare` are a word that hundreds of names begin with (Aïn, Sidi, Ouled...)."""
+    """How many letters at the start of `bare` are a word that hundreds of names begin with (Aïn, Sidi, Ouled...)."""
 
     @property
     def keys(self) -> tuple[str, str, str, str]:

@@ -19,7 +19,7 @@ from tests.harness.npm import program
 from tests.harness.processes import CHECKOUT
 
 Said = tuple[str, list[str]]
-"""What was tried, in words, and what was found."""
+"""What was tried, in words, and the faults that were found."""
 
 BIN = Path(sys.executable).parent
 ATTACKERS = BIN.parent / "attack" / "bin"

@@ -20,13 +20,13 @@ class Door:
     def open(self) -> None:
         """Forward everything, at once."""
         self.delay = 0.0
-        """Seconds that each piece of data takes longer."""
+        """Seconds by which each piece of data is delayed."""
         self.is_held = False
-        """Nothing passes, connections stay: a cable without a plug."""
+        """Nothing passes, but connections stay, as with an unplugged cable."""
         self.is_closed = False
         """New connections are refused."""
         self.loses_answers = False
-        """Requests arrive; with the answer's first piece the connection is cut."""
+        """Requests arrive, but the connection is cut at the answer's first piece."""
 
     def cut(self) -> None:
         """Abort all connections on both sides."""

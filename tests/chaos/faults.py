@@ -32,7 +32,7 @@ class Fault:
     name: str
     share: float
     act: Callable[["Killer"], Sequence[str] | None]
-    """Does it, and undoes it where it lasts; gives the deliveries that were under way."""
+    """Inflicts the fault, and undoes it if it lasts. Returns the deliveries that were under way."""
     kills: str = ""
     hurts: bool = True
 

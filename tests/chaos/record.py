@@ -16,13 +16,13 @@ class Import:
     account: str
     body: Row
     key: str = ""
-    """The Idempotency-Key, or the external id of a row in a file; "": sent once, whatever becomes of it."""
+    """The Idempotency-Key, or the external id of a row in a file. Empty: it is sent only once, whatever happens."""
     answer: Row | None = None
-    """The order as it was answered; of a file's rows nothing but their id is known."""
+    """The order in the answer. For a row of a file, only its id is known."""
     replays: list[Row] = field(default_factory=list)
-    """Answers to the same request, sent again after its answer."""
+    """Answers to the same request, sent again after it was answered."""
     reused: list[int] = field(default_factory=list)
-    """Statuses of answers to another body with the same key."""
+    """Statuses of the answers to other bodies with the same key."""
 
     @property
     def tag(self) -> str:
@@ -45,7 +45,7 @@ class Decision:
     outcome: str
     note: str
     is_done: bool | None = None
-    """None: no answer; False: refused, somebody was faster."""
+    """None: no answer. False: refused, because somebody was faster."""
 
 
 @dataclass
@@ -108,13 +108,13 @@ class Injury:
     began: float
     ended: float
     kills: str = ""
-    """The part that was killed, or nothing."""
+    """The part that was killed, if any."""
     hurts: bool = True
-    """Whether requests may fail of it. They may not while Redis, a worker or beat is away."""
+    """Whether requests may fail because of it. They may not while Redis, a worker or beat is away."""
     in_flight: Sequence[str] = ()
     """Deliveries that the killed worker was sending."""
     recovered: float | None = None
-    """When an import or a list was answered again; None: not within the patience of the run."""
+    """When lists were answered again. None: not within the patience of the run."""
 
 
 @dataclass
@@ -142,21 +142,21 @@ class Record:
     puts: list[StockPut] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     burst: list[Counted] = field(default_factory=list)
-    """More requests at once than the limit of their key, all within one window."""
+    """The answers to more requests at once than their key's limit, all within one window."""
     receipts: list[Receipt] = field(default_factory=list)
     webhooks: dict[str, Subscription] = field(default_factory=dict)
     injuries: list[Injury] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
     read_back: dict[str, Row] = field(default_factory=dict)
-    """Orders as the API shows them at the end, by id."""
+    """Orders by id, as the API shows them at the end."""
     totals: dict[str, int] = field(default_factory=dict)
-    """How many orders the API's list says an account has."""
+    """How many orders each account has according to the API's list."""
     exits: list[str] = field(default_factory=list)
-    """What the service said when it ended without being told to, after it was up."""
+    """What was said when the service ended by itself, stopped with an error, or a part did not come back."""
     starts_again: int = 0
-    """Starts that found no database that took them, and were made again."""
+    """How often a start ended before the service was up, and was made again."""
     log: str = ""
-    """PostgreSQL's."""
+    """PostgreSQL's log."""
     samples: list[dict[str, float]] = field(default_factory=list)
-    """Megabytes that each part held, and sessions of the database, every ten seconds."""
+    """Every ten seconds: megabytes on the disk and in each part's memory, and the number of database sessions."""
     seconds: float = 0.0

@@ -89,9 +89,9 @@ class Settings:
     seconds: float
     plan: Sequence[Fault]
     rate: float
-    """Changes a second that shops and agents ask for together, while they are answered."""
+    """How many changes per second shops and agents request together, while they are answered."""
     plants: Sequence[str] = ()
-    """SQL that makes the service break a promise: see `plants`."""
+    """SQL statements that make the service break a promise: see `plants`."""
     say: Callable[[str], None] = lambda sentence: None
 
 

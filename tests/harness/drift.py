@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from tests.harness.description import generated
 
 Seen = tuple[str, str, int]
-"""Method, path as the description writes it (`/api/v1/orders/{id}`), status."""
+"""A method, a path as the description writes it (`/api/v1/orders/{id}`), and a status."""
 
 SEEN: set[Seen] = set()
 # Statuses with which the service may answer a method that a path does not have: before it looks at the path, or 404 to

@@ -1,4 +1,4 @@
-"""Of two webs, two workers and two beats one each is cut off and the other killed: nothing is lost or sent twice.
+"""With two webs, two workers and two beats, one of each is cut off and the other killed: nothing is lost or sent twice.
 
 The check reads HTTP answers, what the receiver recorded, and the rows at the end.
 """
@@ -41,7 +41,7 @@ class Watch:
     def __init__(self, deployment: Deployment, shop: Shop, receiver: Receiver, quiet_account: str) -> None:
         self.deployment, self.shop, self.receiver, self.quiet_account = deployment, shop, receiver, quiet_account
         self.in_flight: set[str] = set()
-        """Deliveries that were under way when a worker was cut off or killed: those that may arrive twice."""
+        """The deliveries that were under way when a worker was cut off or killed. Only these may arrive twice."""
 
     def claims(self) -> set[Claim]:
         held = self.deployment.rows("SELECT delivery_id::text, token::text FROM webhooks_claim WHERE until > now()")
