@@ -18,7 +18,7 @@ from inventory.stock import Reason, Refusal, Result, Update
 
 MAX_UPDATES = 100  # entries of a request (docs/inventory.md)
 
-# --- In ----------------------------------------------------------------------------------------------------------
+# --- What comes in -----------------------------------------------------------------------------------------------
 
 
 class Quantity(Integer):
@@ -154,7 +154,7 @@ def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
     return read
 
 
-# --- Out ---------------------------------------------------------------------------------------------------------
+# --- What goes out -----------------------------------------------------------------------------------------------
 
 _MAX_NUMBER = 64  # characters; many JSON parsers fail on a number with thousands of digits
 

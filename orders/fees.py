@@ -21,7 +21,7 @@ MAX_FEES = len(regions.WILAYAS)
 
 Fee = dict[str, Any]  # `wilaya_code`, with `home`, `desk` or both if these are to be changed
 
-# --- In --------------------------------------------------------------------------------------------------------------
+# --- What comes in ---------------------------------------------------------------------------------------------------
 
 
 class ShippingFeeEntry(Body):
@@ -73,7 +73,7 @@ def read_fees(body: dict[str, Any]) -> list[Fee]:
     return read_body(_FEES, body)["fees"]
 
 
-# --- Out -------------------------------------------------------------------------------------------------------------
+# --- What goes out ---------------------------------------------------------------------------------------------------
 
 
 class ShippingFeeBody(Struct):
@@ -108,7 +108,7 @@ def fee(account_id: UUID, wilaya_code: str, delivery_type: str) -> Decimal | Non
     return found.values_list(delivery_type, flat=True).first()
 
 
-# --- The rule --------------------------------------------------------------------------------------------------------
+# --- Changing fees ---------------------------------------------------------------------------------------------------
 
 
 def set_fees(account_id: UUID, changes: Sequence[Fee]) -> None:

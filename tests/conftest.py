@@ -154,7 +154,7 @@ def limits_by(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[[str],
     return use
 
 
-# --- The service as processes of its own ---------------------------------------------------------------------------
+# --- The service in processes of its own ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

@@ -138,7 +138,7 @@ def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
     return since, until
 
 
-# --- Out ---------------------------------------------------------------------------------------------------------
+# --- What goes out -----------------------------------------------------------------------------------------------
 
 
 class WebhookBody(Struct):

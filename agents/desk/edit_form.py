@@ -193,7 +193,7 @@ class EditForm(Form):
                 field.widget.attrs["placeholder"] = _("Size")
             self.fields[f"{kind}-{key}"] = field
 
-    # --- What is offered ---------------------------------------------------------------------------------------------
+    # --- What the page shows -----------------------------------------------------------------------------------------
 
     @cached_property
     def found(self) -> list[Product]:
@@ -235,7 +235,7 @@ class EditForm(Form):
             return self.order.total_amount
         return lines + fee + self.surcharge - discount
 
-    # --- What was written --------------------------------------------------------------------------------------------
+    # --- Reading what was entered ------------------------------------------------------------------------------------
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data

@@ -242,7 +242,7 @@ class SignIn(models.Model):
         return f"{self.device} {self.address}"
 
 
-# --- Keys, and the log -----------------------------------------------------------------------------------------------
+# --- API keys and the security log -----------------------------------------------------------------------------------
 
 MOST_WORKING_KEYS = 20  # per account
 

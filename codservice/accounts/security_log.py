@@ -94,7 +94,7 @@ class By(models.TextChoices):
     STRANGER = "stranger", _("somebody who is not signed in")
 
 
-# --- Who asks --------------------------------------------------------------------------------------------------------
+# --- The actor -------------------------------------------------------------------------------------------------------
 
 _request: ContextVar[HttpRequest | None] = ContextVar("request", default=None)
 
@@ -139,7 +139,7 @@ def _address() -> str:
     return ratelimit.client_address(request)[:64] if request else ""
 
 
-# --- Writing ---------------------------------------------------------------------------------------------------------
+# --- Writing entries -------------------------------------------------------------------------------------------------
 
 _INSERT = """
 INSERT INTO accounts_securityentry
@@ -226,7 +226,7 @@ def _log(level: int, entry: dict[str, Any]) -> None:
     logger.log(level, "security", extra=extra | {name: str(value) for name, value in ids.items() if value})
 
 
-# --- What Django tells -----------------------------------------------------------------------------------------------
+# --- Django's signals ------------------------------------------------------------------------------------------------
 
 
 def connect(user_model: type["User"]) -> None:
@@ -269,7 +269,7 @@ def _note_role(
     note(Action.ROLE, target=target, target_id=instance.pk if isinstance(instance.pk, UUID) else None)
 
 
-# --- Forgetting ------------------------------------------------------------------------------------------------------
+# --- Deleting old entries --------------------------------------------------------------------------------------------
 
 
 def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:

@@ -115,7 +115,7 @@ def is_idle(session: SessionStore, view: View) -> bool:
     return idle > settings.STAFF_IDLE_SECONDS
 
 
-# --- Where somebody is signed in -------------------------------------------------------------------------------------
+# --- Sign-ins --------------------------------------------------------------------------------------------------------
 
 _NOTE = """
 INSERT INTO accounts_signin (id, user_id, session_key, device, address, created_at, seen_at)
@@ -179,7 +179,7 @@ def end(user: "User", *, only: UUID | None = None, but: str | None = None) -> in
     return len(keys)
 
 
-# --- Forgetting ------------------------------------------------------------------------------------------------------
+# --- Deleting expired sessions ---------------------------------------------------------------------------------------
 
 
 def forget_expired(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:

@@ -31,7 +31,7 @@ KEPT = timedelta(days=30)  # how long an invitation is kept after its link has e
 _SALT = "codservice.accounts.team"
 
 
-# --- Who may what ----------------------------------------------------------------------------------------------------
+# --- Seats and rights ------------------------------------------------------------------------------------------------
 
 
 class Right(IntEnum):
@@ -167,7 +167,7 @@ def _is_taken(email: str) -> bool:
     return User.objects.filter(Q(email__iexact=email) | Q(username__iexact=email)).exists()
 
 
-# --- Coming in -------------------------------------------------------------------------------------------------------
+# --- Accepting an invitation -----------------------------------------------------------------------------------------
 
 
 def find(link: str, *, is_locked: bool = False) -> Invitation:
@@ -216,7 +216,7 @@ def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     yield {"invitations": old.count() if dry_run else old.delete()[0]}
 
 
-# --- Minding colleagues ----------------------------------------------------------------------------------------------
+# --- Managing colleagues ---------------------------------------------------------------------------------------------
 
 
 def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:

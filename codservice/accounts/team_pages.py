@@ -156,7 +156,7 @@ def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("team")
 
 
-# --- A colleague -----------------------------------------------------------------------------------------------------
+# --- A colleague's page ----------------------------------------------------------------------------------------------
 
 
 def _member(account: Account, id: UUID) -> Membership:
@@ -213,7 +213,7 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     return redirect("colleague", id=id)
 
 
-# --- Coming in -------------------------------------------------------------------------------------------------------
+# --- Accepting an invitation -----------------------------------------------------------------------------------------
 
 
 class AcceptForm(ChosenPassword):

@@ -42,7 +42,7 @@ SHOWN_SIGNS = 200  # of a refused row
 BATCH = 50  # refused rows in memory at once
 
 
-# --- A file arrives --------------------------------------------------------------------------------------------------
+# --- Uploading a file ------------------------------------------------------------------------------------------------
 
 
 @account_page(look=Right.WRITE)
@@ -100,7 +100,7 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return JsonResponse({"whole": is_whole})
 
 
-# --- An upload -------------------------------------------------------------------------------------------------------
+# --- An upload's page ------------------------------------------------------------------------------------------------
 
 
 @account_page
@@ -219,7 +219,7 @@ def _counts(upload: Upload) -> list[tuple[Any, int]]:
     return [(label, upload.counts[name]) for name, label in names.items() if type(upload.counts.get(name)) is int]
 
 
-# --- What was refused ------------------------------------------------------------------------------------------------
+# --- Refused rows ----------------------------------------------------------------------------------------------------
 
 
 class _Reasons:

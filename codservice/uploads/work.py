@@ -181,7 +181,7 @@ def forget_file(id_: UUID) -> None:
     Block.objects.filter(upload_id=id_).delete()
 
 
-# --- Reading ---------------------------------------------------------------------------------------------------------
+# --- Reading the file ------------------------------------------------------------------------------------------------
 
 
 def _read(upload: Upload) -> None:
@@ -259,7 +259,7 @@ def _headings(titles: list[str]) -> str:
     return hashlib.sha256(_encode(keys)).hexdigest()
 
 
-# --- Taking in -------------------------------------------------------------------------------------------------------
+# --- Taking in its rows ----------------------------------------------------------------------------------------------
 
 
 def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:

@@ -14,7 +14,7 @@ LONGEST_TEXT = 255
 MOST_WORDS = 16
 """The longest name has five; with "Wilaya de ... - Commune de ... (...)" around it, it still has fewer than this."""
 
-# ---- What is written around a name
+# --- What is written around a name -----------------------------------------------------------------------------------
 
 
 def _set(words: str) -> frozenset[str]:
@@ -85,7 +85,7 @@ class _Text:
         return found
 
 
-# ---- The indexes
+# --- The indexes -----------------------------------------------------------------------------------------------------
 
 
 def _spellings(names: Iterable[str]) -> list[list[str]]:
@@ -178,7 +178,7 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
     return names
 
 
-# ---- Finding
+# --- Finding ---------------------------------------------------------------------------------------------------------
 
 
 def _names_around(words: list[str], around: Wilaya | None) -> bool:

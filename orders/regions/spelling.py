@@ -107,7 +107,7 @@ def _longest_first(words: str) -> tuple[str, ...]:
     return tuple(sorted(words.split(), key=len, reverse=True))
 
 
-# ---- Latin
+# --- Latin -----------------------------------------------------------------------------------------------------------
 
 _PREFIXES = _longest_first(
     "taniat Kamis jabal hamam zauia marsa aGbal ulad sidi bani ksar burj hasi tizi uad ain "
@@ -195,7 +195,7 @@ def _join(parts: list[str]) -> str:
     return _DOUBLE.sub(r"\1", _ABD.sub("abd", joined)) if "abd" in joined else joined
 
 
-# ---- Arabic
+# --- Arabic ----------------------------------------------------------------------------------------------------------
 
 _ARABIC_PREFIXES = _longest_first(
     "زاويه ولاد سيدي دراع حمام حاسي مرسي تيزي واد عين بني ايت بير قسر برج سوق راس جبل دار باب بو بن ام حد سي"

@@ -408,7 +408,7 @@ def test_the_log_is_searched_by_the_beginnings_of_words(operator: Client, typed:
     assert "Somebody else" not in text
 
 
-# --- All of them -----------------------------------------------------------------------------------------------------
+# --- All pages -------------------------------------------------------------------------------------------------------
 
 
 def furnish(text: str) -> None:

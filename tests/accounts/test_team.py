@@ -383,7 +383,7 @@ def test_of_two_who_press_the_link_at_once_one_comes_in(alice: Account) -> None:
     assert Membership.objects.count() == 1
 
 
-# --- Minding them ------------------------------------------------------------------------------------------------
+# --- Managing colleagues -----------------------------------------------------------------------------------------
 
 
 def test_a_role_holds_from_the_next_click_on(alice: Account, holder: Client, member: Callable[..., User]) -> None:
@@ -578,7 +578,7 @@ def test_an_account_is_handed_to_nobody_who_is_deactivated_at_that_moment(
     assert Account.objects.get().holder == before
 
 
-# --- What they did -----------------------------------------------------------------------------------------------
+# --- What colleagues did -----------------------------------------------------------------------------------------
 
 
 def test_the_holder_reads_what_each_of_them_did(alice: Account, holder: Client, member: Callable[..., User]) -> None:

@@ -276,7 +276,7 @@ def test_a_closed_accounts_twin_can_be_read_and_not_changed(alice: Account, twin
     assert twin.api_keys.count() == 1
 
 
-# --- A form is of the mode of its page -------------------------------------------------------------------------------
+# --- A form keeps the mode of its page -------------------------------------------------------------------------------
 
 # Pages on which something is made. An object named in a page's address has one mode anyway.
 MADE_ON = {

@@ -157,7 +157,7 @@ def test_a_promised_call_comes_due(visit: Visits, alice: Account, agent: User) -
     expect(page.locator(".log")).to_contain_text("Call back later")
 
 
-# --- The keyboard, the draft -------------------------------------------------------------------------------------
+# --- The keyboard and the draft ----------------------------------------------------------------------------------
 
 
 def test_keys_do_nothing_while_somebody_types(visit: Visits, alice: Account, agent: User) -> None:

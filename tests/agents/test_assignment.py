@@ -435,7 +435,7 @@ def test_rules_are_for_supervisors_and_of_whom_they_mind(
     assert not Assignment.objects.exists()
 
 
-# --- Whom nobody serves ------------------------------------------------------------------------------------------
+# --- Orders that no agent may be served --------------------------------------------------------------------------
 
 
 def test_orders_that_no_agent_may_be_served_are_said(

@@ -98,7 +98,7 @@ def test_agents_are_offered_nothing(orders: list[Order], agent: User) -> None:
     assert browser.post(BULK, {"seen_at": timezone.now().isoformat()}, query_params=chosen).status_code == 403
 
 
-# --- A look ------------------------------------------------------------------------------------------------------
+# --- A look at the chosen orders ---------------------------------------------------------------------------------
 
 
 def test_a_look_says_what_can_be_changed_and_changes_nothing(orders: list[Order], agent: User, browser: Client) -> None:

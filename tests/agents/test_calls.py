@@ -417,7 +417,7 @@ def test_of_a_refusal_it_is_said_once_that_nothing_was_written(order: Order, scr
         assert text.count("Nothing was saved.") == 1
 
 
-# --- Who cannot be shown -----------------------------------------------------------------------------------------
+# --- Customers who cannot be shown -------------------------------------------------------------------------------
 
 
 def test_who_cannot_be_shown_waits_for_a_supervisor_and_the_agent_goes_on(
@@ -452,7 +452,7 @@ def test_a_fault_of_the_database_sends_nobody_to_review(order: Order, agent: Use
     assert claims.held(claim, agent=agent).exists()
 
 
-# --- What changes under the agent's hands ------------------------------------------------------------------------
+# --- What changes while the agent has the screen open ------------------------------------------------------------
 
 
 def test_the_screen_learns_of_a_merchants_cancel(order: Order, screen: Screen, api: Client) -> None:
@@ -799,7 +799,7 @@ def test_pages_of_the_desk_cost_the_same_whatever_waits(
     assert counts[1] <= 8
 
 
-# --- What was not done is not said to be -----------------------------------------------------------------------------
+# --- Nothing is said to be done that was not -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -842,7 +842,7 @@ def test_the_customer_on_the_line_stays_on_the_screen(alice: Account, browser: C
     assert Screen(browser, screen.press("confirm").url).pending == [two]
 
 
-# --- Two merchants without an hour in common, but in a season far ahead ----------------------------------------------
+# --- Two merchants with no common hour except in a season far ahead --------------------------------------------------
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def note(
     decisions.note_call(claim_id, lifecycle.Call(agent, outcome, **call), seen=seen, to=to)
 
 
-# --- Who is served whom ------------------------------------------------------------------------------------------
+# --- Who is served which customer --------------------------------------------------------------------------------
 
 
 def test_the_order_of_service(alice: Account, agent: User, colleague: User) -> None:

@@ -315,7 +315,7 @@ def test_public_holidays_are_those_that_the_package_knows() -> None:
     assert days.today().year + public_holidays.YEARS_AHEAD in YEARS
 
 
-# --- What is given to somebody -----------------------------------------------------------------------------------
+# --- Orders assigned to an agent ---------------------------------------------------------------------------------
 
 
 def test_what_is_assigned_outside_of_calling_hours_is_no_colleagues_when_they_begin(

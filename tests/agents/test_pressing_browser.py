@@ -204,7 +204,7 @@ def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Ac
     calls(page, "Customer 0")
 
 
-# --- Two keys ----------------------------------------------------------------------------------------------------
+# --- Keys that must not act twice --------------------------------------------------------------------------------
 
 
 def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits, alice: Account, agent: User) -> None:

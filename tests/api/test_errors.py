@@ -138,7 +138,7 @@ def test_422_names_each_field_by_its_dotted_path(api):
         assert all(sentence.endswith(".") for sentence in sentences)
 
 
-# --- Ids of others ----------------------------------------------------------------------------------------------------
+# --- Ids of other accounts --------------------------------------------------------------------------------------------
 
 
 def test_anothers_id_an_unknown_id_and_a_malformed_one_are_the_same_404(alice, charlies_api):
@@ -184,7 +184,7 @@ def test_an_id_may_be_written_in_capitals(alice, api):
     assert answer.json()["id"] == str(order.id)
 
 
-# --- Faults of ours -----------------------------------------------------------------------------------------------
+# --- Our own faults -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ def test_a_database_that_goes_away_is_not_kept(api, monkeypatch):
     assert send(api, "1").status_code == 201
 
 
-# --- At once --------------------------------------------------------------------------------------------------------
+# --- Several requests at once ---------------------------------------------------------------------------------------
 
 
 BODIES = {"an order": order_body(), "a numbered order": order_body(external_id="1"), "a refusal": order_body(items=[])}

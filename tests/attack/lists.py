@@ -210,7 +210,7 @@ def _case(place: Place, description: dict[str, Any], document: str = "", content
         document=document, text=text, is_kept=is_kept)  # fmt: skip
 
 
-# --- What is wrong with an answer -----------------------------------------------------------------------------------
+# --- Judging an answer ----------------------------------------------------------------------------------------------
 
 
 def wrong(case: Case, status: int, content: bytes) -> str:

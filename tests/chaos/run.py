@@ -108,7 +108,7 @@ class Run:
         self.port = free_port()
         self.starts = 0
 
-    # --- From start to end -----------------------------------------------------------------------------------------
+    # --- The run from start to end ---------------------------------------------------------------------------------
 
     def carry_out(self) -> Record:
         with contextlib.ExitStack() as stack:
@@ -398,7 +398,7 @@ class Run:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    # --- Its servers, past the doors -------------------------------------------------------------------------------
+    # --- The service's own servers, without the doors --------------------------------------------------------------
 
     def connect(self, *, autocommit: bool = True) -> "psycopg.Connection[Any]":
         options = "-c default_transaction_read_only=off -c lock_timeout=5s"

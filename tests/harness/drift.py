@@ -72,7 +72,7 @@ def drift(seen: Iterable[Seen], description: dict[str, Any]) -> list[str]:
     return sorted(undescribed + unseen)
 
 
-# --- The run: workers hand their notes to the controller, which compares -------------------------------------------
+# --- The run: workers hand their records to the controller, which compares them ------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

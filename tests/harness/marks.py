@@ -82,7 +82,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(each)
 
 
-# --- Nobody is forgotten -------------------------------------------------------------------------------------------
+# --- No test without the mark starts a process ---------------------------------------------------------------------
 
 _unmarked = ""
 

@@ -43,7 +43,7 @@ class Deployment:
     def __getitem__(self, name: str) -> Host:
         return self.switch.hosts[name]
 
-    # --- What runs where -------------------------------------------------------------------------------------------
+    # --- Running it ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         with self.database.inside():
@@ -99,7 +99,7 @@ class Deployment:
             "WEBHOOK_ALLOW_PRIVATE": "true",
         }
 
-    # --- What the test looks at ------------------------------------------------------------------------------------
+    # --- Looking into it -------------------------------------------------------------------------------------------
 
     def rows(self, sql: str, *parameters: Any) -> Sequence[Any]:
         """Run a query directly, without PgBouncer or any link."""

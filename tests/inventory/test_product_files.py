@@ -201,7 +201,7 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     assert Product.objects.get(sku="P1").stock_quantity == 4
 
 
-# --- Out -------------------------------------------------------------------------------------------------------------
+# --- Downloads -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])

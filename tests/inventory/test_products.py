@@ -247,7 +247,7 @@ def test_the_number_of_statements_is_constant(alice: Account, count: int) -> Non
     assert (said[0], said[-1], len(said)) == ("BEGIN", "COMMIT", 7)
 
 
-# --- Read --------------------------------------------------------------------------------------------------------
+# --- Reading products ------------------------------------------------------------------------------------------------
 
 
 def test_they_are_listed_in_pages_by_sku(alice: Account, charlie: Account, api: ApiClient) -> None:

@@ -64,7 +64,7 @@ def unzipped(answer: Any) -> dict[str, list[dict[str, str]]]:
         return {name: read_records(archive.read(name)) for name in archive.namelist()}
 
 
-# --- Everything ------------------------------------------------------------------------------------------------------
+# --- The export of everything ----------------------------------------------------------------------------------------
 
 
 def test_each_table_of_an_account_is_in_the_export_or_says_why_not() -> None:

@@ -446,7 +446,7 @@ def test_a_webhook_that_fails_needs_the_merchant(browser: Client, alice: Account
     assert f'<a href="/account/webhooks/{webhook.id}"><bdi>https://203.0.114.1/hooks</bdi></a>' in shown
 
 
-# --- Whose it is -----------------------------------------------------------------------------------------------------
+# --- Who may look ----------------------------------------------------------------------------------------------------
 
 
 def test_a_twin_shows_its_own(browser: Client, alice: Account, twin: Account) -> None:

@@ -411,7 +411,7 @@ def test_an_unusable_reason_cancels_nothing(reason: str, said: str, alice: Accou
     assert order.status == "pending_confirmation"
 
 
-# --- Whose they are --------------------------------------------------------------------------------------------------
+# --- Who may look, and cancel ----------------------------------------------------------------------------------------
 
 
 def test_another_accounts_orders_are_not_there(

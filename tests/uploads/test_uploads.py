@@ -204,7 +204,7 @@ def test_an_order_of_more_text_than_is_held_ends_its_file(browser: Client) -> No
     assert "The file has too much text in row 36." in page
 
 
-# --- It arrives, and goes on where it was ----------------------------------------------------------------------------
+# --- Arriving, and resuming after a kill -----------------------------------------------------------------------------
 
 
 def test_pieces_come_in_any_order_and_twice(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,7 +530,7 @@ def test_a_file_that_is_taken_in_ends_when_the_later_one_is(
         assert second.counts == {"already_there": 20, "imported": 20, "refused": 0}
 
 
-# --- Whose it is, and for how long -----------------------------------------------------------------------------------
+# --- Test mode, costs, and retention ---------------------------------------------------------------------------------
 
 
 def test_in_test_mode_a_file_becomes_test_orders(browser: Client, alice: Account, twin: Account) -> None:

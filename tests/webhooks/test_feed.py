@@ -424,7 +424,7 @@ def test_a_page_reads_as_much_as_it_holds_however_many_there_are(
     assert "event_in_feed" in plan
 
 
-# --- What changes one row after the other stands in that order --------------------------------------------------------
+# --- Changes of one row stand in the order in which they were made ----------------------------------------------------
 
 
 def of(account: Account, id_: UUID, count: int) -> list[dict[str, Any]]:

@@ -390,7 +390,7 @@ def test_days_that_cannot_be_used_send_nothing(browser: Client, webhook: Webhook
     assert Delivery.objects.get().status == "failed"
 
 
-# --- Whose they are --------------------------------------------------------------------------------------------------
+# --- Other accounts, and deleted webhooks ----------------------------------------------------------------------------
 
 
 def test_another_accounts_webhooks_are_not_there(

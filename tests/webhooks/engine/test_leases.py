@@ -267,7 +267,7 @@ def test_what_its_kept_connection_lost_is_not_sent_again_after_a_deletion(engine
     assert Claim.objects.count() == 0
 
 
-# --- Who is dead -----------------------------------------------------------------------------------------------------
+# --- Which workers have died -----------------------------------------------------------------------------------------
 
 
 def test_the_dead_are_those_whose_process_has_ended(tmp_path, monkeypatch):
