@@ -166,7 +166,7 @@ class ProductBody(Struct):
     name: str
     sku: str
     stock_quantity: _Stock
-    price: Annotated[str, Meta(pattern=r"^[0-9]{1,8}\.[0-9]{2}$", description="DZD, with two places.")]
+    price: Annotated[str, Meta(pattern=r"^[0-9]{1,8}\.[0-9]{2}$", description="DZD, with two decimal places.")]
     is_active: bool
 
 

@@ -245,7 +245,7 @@ class ProductEvent(Struct):
     name: str
     sku: str
     stock_quantity: Annotated[int, Meta(ge=0)]
-    price: Annotated[str, Meta(description="DZD, with two places.")]
+    price: Annotated[str, Meta(description="DZD, with two decimal places.")]
     is_active: bool
 
 

@@ -123,7 +123,7 @@ def read_change(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_ping(body: dict[str, Any]) -> str | None:
-    """Return the kind of event that an example is wanted of, or None. Raises Invalid."""
+    """Return the kind of event to send an example of, or None. Raises Invalid."""
     return read_body(_PING, body)["event"]
 
 
