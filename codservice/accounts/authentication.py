@@ -15,7 +15,7 @@ from rest_framework.request import Request
 
 from codservice.accounts.key_form import LIVE, TEST, digest_of, key_in
 
-# How long a key that was found is trusted. Under load this makes one look-up a second and process, not one a request,
+# How long a key that was found is trusted. Under load this makes one lookup a second and process, not one a request,
 # and still refuses a revoked key everywhere within a second.
 BELIEVED_FOR = 1.0  # seconds
 _MAX_BELIEVED = 10_000
@@ -36,7 +36,7 @@ class Key(NamedTuple):
     digest: bytes
 
 
-# digest → (key, trusted until). Entries are replaced one by one; a lost update costs one look-up.
+# digest → (key, trusted until). Entries are replaced one by one; a lost update costs one lookup.
 _believed: dict[bytes, tuple[Key, float]] = {}
 
 _FIND = """

@@ -24,7 +24,7 @@ from codservice.form_fields import Form, MailField, Words
 
 # Limits on attempts to sign in: as one person from one address since their last sign-in; as one person from anywhere,
 # in browsers where they never signed in; and as anybody from one address, which may be a call center at the start of a
-# shift. The last is counted before any look-up or hashing.
+# shift. The last is counted before any lookup or hashing.
 LOGIN_RATE = "10/5m"
 NAME_RATE = "20/5m"
 ADDRESS_RATE = "30/m"

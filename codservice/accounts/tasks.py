@@ -59,7 +59,7 @@ class _LinkForm(PasswordResetForm):
 def send_password_link(email: str, *, host: str, language: str) -> None:
     """Mail a password link to the active person with this address, if there is one.
 
-    The look-up is done here in the worker, so that a request takes the same time for known and unknown addresses.
+    The lookup is done here in the worker, so that a request takes the same time for known and unknown addresses.
     Whoever can write to Redis could send this task too, so the link leads only to our own hosts.
     """
     if not _is_ours(host):

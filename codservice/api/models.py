@@ -17,7 +17,7 @@ class IdempotencyRecord(models.Model):
 
     class Meta:
         constraints = [
-            # One answer for each key of an account, even in a race. Also the index of the look-up.
+            # One answer for each key of an account, even in a race. Also the index of the lookup.
             models.UniqueConstraint(fields=["account", "key"], name="one_answer_per_idempotency_key"),
         ]
         indexes = [

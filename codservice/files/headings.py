@@ -55,7 +55,7 @@ def key(heading: str) -> str:
 
 @cache
 def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str], list[dict[str, str]]]:
-    """Three kinds of look-up from a heading's key to a column's name: of listed headings; of labels; and a list of both
+    """Three kinds of lookup from a heading's key to a column's name: of listed headings; of labels; and a list of both
     together, then with the first vague heading of each column, then with the second too, and so on."""
     listed = [(heading, column.name) for column in columns for heading in (column.name, *column.headings)]
     labels = [(label, column.name) for column in columns for label in _in_all_languages(column.label)]

@@ -24,7 +24,7 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
 
 Uses no Django (except in `views` and `urls`) and no query. The tables are read at the first use, in 20 ms. Indexes are
 built for texts that are neither a code nor an exact name, in 10 ms for each wilaya and 100 ms once. After that an exact
-name or code costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms.
+name or code costs a dictionary lookup, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms.
 `data/README.md` says where the tables come from.
 """
 

@@ -288,7 +288,7 @@ def test_a_column_that_a_migration_adds_beside_it_breaks_nothing_that_was_prepar
     def send(key):
         return api.post("/api/v1/orders", order_body(), headers={"Idempotency-Key": key}).status_code
 
-    assert [send("1"), send("2")] == [201, 201]  # the look-up is prepared the second time
+    assert [send("1"), send("2")] == [201, 201]  # the lookup is prepared the second time
     with psycopg.connect(database_url(), autocommit=True) as other:
         try:
             other.execute("ALTER TABLE api_idempotencyrecord ADD COLUMN later integer")

@@ -231,7 +231,7 @@ def test_two_imports_that_make_the_same_products_make_each_once(shop: Account, d
 
 
 def test_products_that_somebody_else_makes_during_an_import_are_changed_like_others(shop: Account) -> None:
-    """The back office does not follow the imports' order: its product appears between look-up and insert."""
+    """The back office does not follow the imports' order: its product appears between lookup and insert."""
     drafts = [catalog.Draft(f"P{n}", "Import", Decimal(1), stock_quantity=5) for n in range(3)]
     actor = Actor.of_command("test")
 

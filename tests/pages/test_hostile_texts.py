@@ -54,7 +54,7 @@ def look_ups(source: str) -> list[tuple[str, ...]]:
 
 
 def risky(source: str) -> list[str]:
-    """Return look-ups that somebody else's key could answer: of a dict's method, and of anything in a JSON field."""
+    """Return lookups that somebody else's key could answer: of a dict's method, and of anything in a JSON field."""
     return [
         ".".join(words)
         for words in look_ups(source)

@@ -29,7 +29,7 @@ PEOPLE = {"/account/": ("holder",), "/console/": ("operator", "supervisor", "age
 VALUES = ["%00", "0001-01-01", "9999-12-31", "9" * 400, "(%25%27%5C%ED%A0%80"]
 POSTED = ["", "%00", "0001-01-01T00:00", "9999-12-31T23:59", "9" * 400]
 # Parameters that Django's lists take without offering them. Each list gets them with another value; each kind of field
-# of their tables gets these look-ups once.
+# of their tables gets these lookups once.
 OF_LISTS = {main.ALL_VAR, main.ORDER_VAR, main.PAGE_VAR, main.ERROR_FLAG, main.IS_POPUP_VAR, main.TO_FIELD_VAR}
 LOOKUPS = {"exact": "x", "isnull": "x", "regex": "(", "year": "9" * 400, "range": "x"}
 FORM = "application/x-www-form-urlencoded"

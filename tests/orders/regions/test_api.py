@@ -1,4 +1,4 @@
-"""`/api/v1/regions`: the tables and the look-up, for anybody, made once and kept for a day."""
+"""`/api/v1/regions`: the tables and the lookup, for anybody, made once and kept for a day."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nobody sends what is no longer theirs to send: after a pause, a slow look-up of a name, or a deletion meanwhile."""
+"""Nobody sends what is no longer theirs to send: after a pause, a slow lookup of a name, or a deletion meanwhile."""
 
 import asyncio
 import threading
