@@ -220,7 +220,7 @@ class Assignment(models.Model):
     """
 
     agent = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="assignment")
-    # An array and no table between: when the last merchant's row went, an empty list would mean all.
+    # An array, not a table of pairs: deleting the last merchant's row would leave an empty list, which means all.
     merchants = ArrayField(models.UUIDField(), default=list, blank=True)
     languages = ArrayField(models.CharField(max_length=2, choices=Language), default=list, blank=True)
 
@@ -236,8 +236,8 @@ class Assignment(models.Model):
 class CallFigure(models.Model):
     """What happened in the call center on one day in Algeria: in all, or by one agent, merchant and so on.
 
-    Written only by `agents.supervision.summing`, which says what each figure counts. True while CallDay or CallPart has
-    the day.
+    Written only by `agents.supervision.summing`, which says what each figure counts. Valid only while CallDay or
+    CallPart has the day.
     """
 
     class Dimension(models.TextChoices):
@@ -292,8 +292,8 @@ class CallDay(models.Model):
 class CallPart(models.Model):
     """The current day: what happened before `until` is summed up in CallFigure. At most one row.
 
-    A trigger (migration `part_of_today`) removes it whenever days are removed from CallDay: notes of today may have
-    gone with theirs.
+    A trigger (migration `part_of_today`) removes it whenever days are removed from CallDay, since notes that today has
+    changed may be gone with theirs.
     """
 
     day = models.DateField(primary_key=True)

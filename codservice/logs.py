@@ -94,9 +94,11 @@ def formatter(*, readable: bool) -> logging.Formatter:
 
 
 class ExpectedRefusals(logging.Filter):
-    """One line each for what Django logs as an error with its traceback, and nobody has to mend in the code: requests
-    that are suspicious, such as a form of too many fields, are a warning; pages that cannot be shown while the database
-    is away are many, and `api.error_answers` says why."""
+    """Keep to one line what Django logs as an error with a traceback, but needs no change of the code.
+
+    Suspicious requests, such as a form with too many fields, become a warning. Pages that cannot be shown while the
+    database is away are many, and `api.error_answers` says why.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.startswith("django.security."):
@@ -135,8 +137,10 @@ _any_json = json.JSONEncoder(default=str).encode
 
 
 def _json(line: Line) -> str:
-    """Return JSON in ASCII, so that terminals interpret nothing in it. msgspec is seven times as fast as `json`, but
-    writes UTF-8, so lines that are not ASCII fall back."""
+    """Return JSON in ASCII, so that terminals interpret nothing in it.
+
+    msgspec is seven times as fast as `json` but writes UTF-8, so `json` writes the lines that are not ASCII.
+    """
     try:
         return str(msgspec.json.encode(line), "ascii")
     except (TypeError, ValueError):

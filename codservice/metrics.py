@@ -133,9 +133,10 @@ _figures: dict[str, tuple[str, Sequence[str], Callable[[], Reading]]] = {}
 
 
 def add_figure(name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()) -> None:
-    """Show on /metrics what `read` returns: values with the values of their labels.
+    """Show on /metrics what `read` returns: the values of the labels, and a figure for each.
 
-    It must be cheap, however much is stored, and the same on every host. On a DatabaseError it is left out."""
+    `read` must be cheap, however much is stored, and the same on every host. On a DatabaseError the figure is left out.
+    """
     _figures[name] = meaning, labels, read
 
 

@@ -34,7 +34,8 @@ MAX_INT_DIGITS = 4000
 def media_type(content_type: str) -> tuple[str, dict[str, str]]:
     """Return the media type and the parameters of a `Content-Type`, or nothing if they cannot be read.
 
-    By RFC 2231 they name an encoding, which may be unknown."""
+    By RFC 2231, parameters may name an encoding, which may be unknown.
+    """
     try:
         return parse_header_parameters(content_type)
     except ValueError:

@@ -130,7 +130,7 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
     deliveries; in answers kept for an Idempotency-Key; in refused rows of files; and in what `anonymising.COPIES`
     names. Orders that once had the number and now have another lose it where it is kept, and the edits made until then.
 
-    Raises FileUnderWay or StillOpen with nothing erased, unless such an order came meanwhile. A file sent from now on
+    Raises FileUnderWay or StillOpen with nothing erased, unless an open order came meanwhile. A file sent from now on
     may bring the customer back: it is the merchant's new word. Each BATCH of orders is one transaction, and so is each
     other step; after an interruption, call it again.
     """

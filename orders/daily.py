@@ -214,7 +214,7 @@ FROM placed GROUP BY 1, 2, 3
 
 
 class Outlook(NamedTuple):
-    """What there is to `read` of an account.
+    """Whether there is anything to `read` of an account, and whether it can be read in time.
 
     It `is_behind` while more is left to sum up than a page view has time for, as after an upgrade; beat works on it.
     """

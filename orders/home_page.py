@@ -1,6 +1,7 @@
 """The account's home at /account/: what needs the merchant, today's figures, and those of a period, also as files.
 
-Names of products and sources, and reasons, were written by others: they are only shown, never looked up by.
+Names of products and sources, and reasons, were written by others: they are only shown, and nothing is looked up by
+them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -215,7 +216,7 @@ def _charts(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -
 
 
 class Part(NamedTuple):
-    """A share of a whole: a reason's of the canceled orders, or a span's of the first calls."""
+    """A share of a whole: of the canceled orders by reason, or of the first calls by span."""
 
     name: str
     count: int

@@ -1,5 +1,7 @@
-"""Fixtures for all tests: two merchants, their API clients, the service, receivers and engines; and a clean slate
-besides the database."""
+"""Fixtures for all tests: two merchants, their API clients, the service, receivers and engines.
+
+They also clear what earlier tests left outside of the database.
+"""
 
 import gc
 import os
@@ -48,7 +50,7 @@ settings.WHITENOISE_AUTOREFRESH = True
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 settings.MIDDLEWARE.insert(0, "tests.harness.drift.Recorder")
 # On a busy machine Redis may take longer than a request waits for it, which would let everybody pass for two seconds.
-# Tests of that use `limits_by`.
+# Tests of these timeouts use `limits_by`.
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 settings.CACHES["default"]["OPTIONS"] |= dict.fromkeys(TIMEOUTS, PATIENCE)
 ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, PATIENCE)

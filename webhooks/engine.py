@@ -1,7 +1,7 @@
 """The engine: drains the queue of `webhooks.delivery` through `webhooks.sender`, in a sliding window, from one thread.
 
 Two more threads query the database, so that no post waits for a statement. Results are gathered for a moment and
-settled together. A claim also covers the places that posts will leave until it has been answered.
+settled together. A claim also asks for as many posts as are expected to end while it runs.
 """
 
 import logging
@@ -67,7 +67,7 @@ class Engine:
         metrics.SWEEPS.inc()
         self.wake_up()
         sent = 0
-        # Check again after each drain: a wake-up between its last look and its end is ours to follow.
+        # Check again after each drain: nobody else follows a wake-up that came between its last look and its end.
         while self.woken.is_set() and not self.stopping.is_set() and self._lock.acquire(blocking=False):
             try:
                 sent += _Drain(self, self._sender or self._open(), self._database).run()
@@ -90,7 +90,7 @@ class Engine:
         return self._sender
 
     def _succeed(self) -> None:
-        """Give back the claims of this machine's dead workers: only of these it is known at once that they died."""
+        """Give back the claims of this machine's dead workers. The claims of other machines' have to run out."""
         database = connection.settings_dict
         roster = Roster(f"{database['HOST']}:{database['PORT']}/{database['NAME']}")
         try:
@@ -148,7 +148,7 @@ class _Drain:
 
     def _claim(self) -> None:
         """Begin a claim when a wake-up said that something is due and there is room for it."""
-        # Not while results cannot be written or claims are being renewed: it could take over the same deliveries.
+        # Not while results cannot be written or claims are being renewed: it could claim the same deliveries again.
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
         may_claim = is_at_rest and not self._engine.stopping.is_set()
         room = self._sender.room
@@ -266,7 +266,7 @@ class _Settling:
         self._begun: list[Outcome] = []
         self._future: Future[delivery.Settled] | None = None
         self.failures = 0  # in a row
-        self.is_more = False  # whether more was due of the webhooks whose results were written last
+        self.is_more = False  # whether more is due for the webhooks whose results were written last
 
     @property
     def is_idle(self) -> bool:

@@ -1,8 +1,8 @@
 """Sending a webhook what it has missed: deliveries that failed or were dropped, and events it has no delivery of.
 
-A recovery goes through the feed, batch by batch, from where its time began. Each batch is a transaction of its own, so
-that events go oldest first, locks are bounded and nothing is sent twice. A recovery is a row: a worker continues what
-the request leaves undone because there is much, or because an older transaction is still open.
+A recovery goes through the feed, batch by batch, from where its period begins. Each batch is a transaction of its own,
+so that events go oldest first, locks are bounded and nothing is sent twice. A recovery is a row: a worker continues
+what the request leaves undone because there is much, or because an older transaction is still open.
 """
 
 import logging

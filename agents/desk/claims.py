@@ -38,8 +38,8 @@ class NothingToCallFor(Refused):
     code, status = "nothing_to_call_for", 409
 
 
-# `Claim.objects.unexpired()` for handwritten SQL. It uses the statement's clock, like Django's Now, so that what a
-# transaction has written is due within it.
+# `Claim.objects.unexpired()` for handwritten SQL. It uses the statement's clock, like Django's Now, so that a
+# transaction finds due what it has written itself.
 _UNEXPIRED = "c.expires_at > statement_timestamp()"
 # The status is a literal, not a parameter, so that prepared statements can use the partial index too.
 _FREE = """
@@ -131,8 +131,8 @@ SELECT (SELECT count(*) FROM claim) + (SELECT count(*) FROM new)
 def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
     """The id of the agent's claim on the next customer to call.
 
-    None when nobody is due whose merchant the agent serves (`assignment`) and has calling hours now. A customer whom
-    the agent already holds comes first; of several, the claim `first` is preferred.
+    None when no customer is due whose merchant the agent serves (`assignment`) and has calling hours now. A customer
+    whom the agent already holds comes first; of several, the claim `first` is preferred.
 
     Any number of agents may ask at once. Orders that another agent is just claiming are passed over. An agent who loses
     the race for a customer with two orders asks again.

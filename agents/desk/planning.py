@@ -35,7 +35,7 @@ def after(
 
     `tried` are the times of its earlier unanswered calls, `windows` when its merchant's customers may be called. After
     the last attempt it waits for a supervisor, as does one with a wrong number or one handed over to nobody in
-    particular. A colleague's call is due when hours begin: before that nobody would be served it, and then it would be
+    particular. A colleague's call is due when hours begin: nobody would be served it earlier, and by then it would be
     late.
 
     An unanswered call neither changes a promise that is still ahead nor takes an order back from review, whichever of
@@ -117,8 +117,8 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
     """When to call again after the unanswered calls at `tried`, the last of which was just now.
 
     Never before `retry_minutes` are over and never outside the merchant's `windows`. The part of the day with the
-    fewest unanswered calls is preferred; on a tie, the part of the last call comes last. It is awaited until the end of
-    the next working day at most: a part that only other hours have, such as a season's, may be weeks away. A call
+    fewest unanswered calls is preferred; on a tie, the part of the last call comes last. That part is awaited until the
+    end of the next working day at most: one that only other hours have, such as a season's, may be weeks away. A call
     outside all hours, the usual ones and those of `windows`, counts for no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)

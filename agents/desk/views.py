@@ -268,7 +268,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
 def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResponse:
     claims.renew_or_read(claim_id, agent=request.user)
     now = customer.glance(claim_id, agent=request.user)
-    # Their other orders are no news: the call screen shows them.
+    # The customer's other orders are no news: the call screen shows them.
     seen = {**(now.versions if now else {}), form.order.id: form["version"].value()}
     context = {"title": _("Edit the order"), "claim_id": claim_id, "order": form.order, "form": form, **_WATCHED}
     context["seen"] = [f"{id_}:{version}" for id_, version in seen.items()]

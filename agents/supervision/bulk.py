@@ -135,7 +135,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
 
 
 def _too_many(request: HttpRequest, query: QueryDict) -> HttpResponse:
-    """Refuse a file of more than MOST orders: nobody would notice the rest, and asking again gives the same orders."""
+    """Refuse a file of more than MOST orders: nobody would miss the rest, and asking again gives the same orders."""
     text = _("A file can have at most %(most)s orders, and the filter finds more. Choose fewer days or one merchant.")
     messages.warning(request, text % {"most": counted(MOST)})
     return redirect(_list(query))
@@ -167,7 +167,7 @@ def _chosen(request: HttpRequest, query: QueryDict) -> QuerySet[Order]:
 
 
 def _able(orders: QuerySet[Order], deed: str) -> list[QuerySet[Order]]:
-    """The orders that the action can succeed on, so that those who come back get others.
+    """The orders that the action can succeed on, so that whoever comes back for the rest gets others.
 
     For assigning, orders that nobody has promised to call come first.
     """
@@ -281,7 +281,7 @@ def _done(deed: str, count: int, data: dict[str, Any]) -> str:
 
 
 def _download(request: HttpRequest, rows: list[Row]) -> HttpResponseBase:
-    """The orders as a CSV file, like the account's pages write it but with the merchants, oldest first."""
+    """The orders as a CSV file, oldest first: the same columns as on the account's pages, after the merchant's name."""
     header = [_("Merchant"), *map(str, export.COLUMNS.values())]
     return table_answer(request, "orders.csv", header, _lines([row.id for row in rows], get_language() or "en"))
 

@@ -196,7 +196,7 @@ def accept(link: str, *, name: str, password: str) -> User:
     user.set_password(password)  # deliberately slow, so before anything is locked
     try:
         with transaction.atomic():
-            # `invite` looks at the team, then at the invited: nobody goes over from these to those in between.
+            # `invite` checks the team, then the invitations. With this lock, nobody moves to the team in between.
             Account.lock(invited.account_id)
             invitation = find(link, is_locked=True)
             if _is_taken(email):
@@ -272,7 +272,7 @@ def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
         after = User.objects.select_for_update(no_key=True).filter(id=membership.user_id, is_active=True).first()
         if after is None:
             raise Membership.DoesNotExist
-        # A new row, so that changing or removing the colleague at this moment, by the membership, misses the holder.
+        # A new row, so that a change or removal of the colleague at this moment, by membership, cannot hit the holder.
         membership.delete()
         Account.objects.filter(id=account_id).update(holder=after)
         made = Membership.objects.create(account=account, user=before, role=Role.MANAGER)

@@ -100,7 +100,7 @@ class Site:
     """Keys are addresses under /docs/."""
 
     def best(self, language: str) -> dict[str, Page]:
-        """Each page by its name, in the best language for a reader of this one."""
+        """Each page by its name, in the best language for readers of `language`."""
         best = {}
         for read in reversed(READ[language]):
             best |= {name: page for (lang, name), page in self.pages.items() if lang == read}
@@ -178,7 +178,7 @@ def _made(name: str, language: str, rendered: Rendered) -> Page:
 
 
 def where_to(address: str, folder: str) -> str:
-    """The address on the site for an address in a page of `folder`. Those with only `#…`, and other sites', stay."""
+    """The site's address for an address in a page of `folder`. Those of other sites, or with only `#…`, are kept."""
     parts = urlsplit(address)
     if parts.scheme or parts.netloc or not parts.path or parts.path.startswith("/"):
         return address

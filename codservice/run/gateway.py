@@ -59,10 +59,10 @@ _ANSWER_LOST = (
     "This was carried out or refused, but its long answer cannot be sent while you have so many others "
     "unread. Read those, and check what became of it before you send it again."
 )
-# The key in the WSGI environment under which the application says for whom it answers.
+# The key in the WSGI environment under which the application says whom its answer is for.
 HOLDER = "codservice.holder"
-# Where anybody can have a password hashed, which takes as much CPU time as hundreds of calls: one at a time. Those that
-# wait, at most MOST_AT_DOOR, hold no thread.
+# Pages where anybody can have a password hashed, which takes as much CPU time as hundreds of calls. They are served one
+# at a time. Requests that wait, at most MOST_AT_DOOR, hold no thread.
 DOORS = (b"/account/login", b"/console/login/")
 MOST_AT_DOOR = 20
 
@@ -135,7 +135,7 @@ class Gateway:
         return self._searches if _is_search(scope) else nullcontext()
 
     async def _read(self, scope: Message, receive: Receive) -> tuple[str, bytes]:
-        """Read the body, or as much of it as is kept. Returns it after the key whose room it takes."""
+        """Read the body, or as much of it as is kept. Returns the key whose room it takes, and the body."""
         headers = dict(scope["headers"])
         is_chunked = b"transfer-encoding" in headers
         declared = 0 if is_chunked else int(headers.get(b"content-length", b"0"))
@@ -332,8 +332,10 @@ def _is_search(scope: Message) -> bool:
 
 
 def _see_to_head(scope: Message) -> None:
-    """Refuses an address or headers that are longer than anything that makes sense; the method is in capitals then, as
-    Django reads it: a login by `post` is one too."""
+    """Put the method in capitals, as Django does, so that a login by `post` is seen as one too.
+
+    Refuses an address or headers that are longer than anything that makes sense.
+    """
     scope["method"] = scope["method"].upper()
     if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_TARGET_BYTES:
         raise _Refused(414, "uri_too_long", f"The address is longer than {MAX_TARGET_BYTES >> 10} KiB.")

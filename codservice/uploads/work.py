@@ -7,7 +7,7 @@ current claim may write. During an upgrade workers of two versions may claim a f
 columns leaves it alone, and lets its claim run out.
 
 A file that the same person sends again while it is under way counts once: the earlier upload ends when the later one
-is as far.
+has come as far.
 """
 
 import contextlib
@@ -54,8 +54,9 @@ _SENT_AGAIN = "The file was sent again: the newer one takes its place."
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
 
-# Whoever waited longest, a new file since it was begun: else who sends one after the other would leave no turn to those
-# that are under way. And nobody twice. A claim for longer than there are is of a clock that has been set back.
+# Takes the upload that has waited longest, a new one since it was begun: otherwise somebody who sends file after file
+# would leave no turn to those under way. No two workers get the same upload. A claim that lasts longer than any lease
+# was made before the clock was set back.
 _CLAIM = """
 UPDATE uploads_upload SET claim = %(claim)s, claimed_until = clock_timestamp() + %(lease)s, tries = tries + 1
 WHERE id = (
@@ -83,7 +84,7 @@ class _Lost(Exception):
 
 
 class _OfAnotherVersion(Exception):
-    """The columns were matched by a newer version that knows more of them. Its workers skip none."""
+    """The columns were matched by a newer version that knows more of them. Its workers will take in all of them."""
 
 
 def stop() -> None:
@@ -131,7 +132,7 @@ def _work_at(upload: Upload) -> None:
 
 
 def _is_closed(account_id: UUID) -> bool:
-    """Whether the account, or its live one, is closed. Its files bring in nothing then, as its keys do not work."""
+    """Whether the account, or its live one, is closed. Then its files are not taken in, as its keys do not work."""
     works = Q(live=None, holder__is_active=True) | Q(live__is_active=True, live__holder__is_active=True)
     return not Account.objects.filter(works, id=account_id, is_active=True).exists()
 
