@@ -100,7 +100,7 @@ def _need_postgresql(database: dict[str, Any]) -> None:
 
 
 try:
-    # --- What has to be given ---------------------------------------------------------------------------------
+    # --- Required settings ------------------------------------------------------------------------------------
     # The image turns it on: a container without settings is a mistake, not a development server.
     if env.bool("PRODUCTION", False) and (_unset := [name for name in NEEDED if not env.str(name, "")]):
         raise EnvError(
@@ -177,7 +177,7 @@ try:
     # Pages per minute for a signed-in person. A call screen makes 15 requests a minute by itself, in each tab.
     PAGE_RATE_LIMIT = env.int("PAGE_RATE_LIMIT", 600, validate=validate.Range(min=60, max=1_000_000))
 
-    # --- What is kept for how long, in days -------------------------------------------------------------------
+    # --- How long data is kept, in days -----------------------------------------------------------------------
     # Rows are found by the time in their ids, which begins in 1970; 27 years stay well after that.
     MOST_RETENTION_DAYS = 10_000
     DELIVERY_RETENTION_DAYS = env.int(
@@ -410,7 +410,7 @@ MESSAGE_STORAGE = "codservice.middleware.MessageStorage"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
-# --- What browsers are told -----------------------------------------------------------------------------------
+# --- What browsers are told: redirects, cookies, headers ------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^metrics$", r"^api/v1"]  # read by machines from inside; refused by the API's gate
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
@@ -504,7 +504,7 @@ CELERY_BEAT_SCHEDULER = "codservice.run.beat:Scheduler"
 # Messages expire by the clocks of two hosts, beat's and the worker's: after minutes, so that seconds of skew are
 # harmless.
 CELERY_BEAT_SCHEDULE = {
-    # The safety net for wake-ups, and a clock for retries (at most 30 s late) besides the workers' own.
+    # The safety net for wake-ups, and for the workers' own clock: retries must begin at most 30 s late.
     "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 600}},
     "drop-left-over": {"task": "webhooks.tasks.drop_left_over", "schedule": 30, "options": {"expires": 600}},
     "shorten-claims": {"task": "webhooks.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
