@@ -80,7 +80,7 @@ class FilterForm(Form):
     def is_by_time(self, sort: str, status: str) -> bool:
         """Whether to read the orders by time rather than by id, which sorts the same. The form must be valid.
 
-        So for one merchant, who has indexes by time, and for a range of days that a walk by id would not begin in.
+        Yes for one merchant, who has indexes by time, and for a range of days in which reading by id would not begin.
         """
         first, last = self.cleaned_data["first"], self.cleaned_data["last"]
         if self.cleaned_data["merchant"] and len(self.found) == 1:

@@ -197,7 +197,7 @@ class CorrectionForm(OrderForm):
         )
 
     def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
-        """Likewise, but without `items` if no line changes, so that they are not looked up in the catalog again."""
+        """As in OrderForm, but without `items` if no line changes, so that the catalog is not looked up again."""
         body = super().body(items)
         if body and body["items"] == [_kept(item) for item in items]:
             del body["items"]

@@ -23,7 +23,7 @@ from orders.models import (
 
 MAX_ORDERS = 100  # of a batch (docs/orders.md)
 
-# An order on its way in: a dict by the names of its columns, with its lines as `items`, likewise. Each step adds to it:
+# An order on its way in: a dict by the names of its columns. Its `items` are such dicts too. Each step adds to them:
 #
 #   step                 to the order                             to each line
 #   read_order           SENT and DERIVED                         SENT_OF_LINE

@@ -51,7 +51,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
         get_object_or_404(Order, id=id_, account=account)  # the form was sent before
         return _done(request, id_)
     if isinstance(made, DuplicateExternalId) and made.order_id == id_:
-        return _done(request, id_)  # likewise: the external id is checked before the id
+        return _done(request, id_)  # it was sent before here too: the external id is checked before the id
     if isinstance(made, DuplicateExternalId):
         form.add_error("external_id", _("You already have an order with this number."))
     elif isinstance(made, Invalid):

@@ -28,7 +28,7 @@ MOST_UNSERVED = 20  # merchants named on a page
 
 
 class NotServed(Refused):
-    """The agent does not serve this merchant, and it is no supervisor who asks."""
+    """The agent does not serve this merchant, and whoever asks is no supervisor."""
 
     code, status = "merchant_not_served", 409
 
@@ -54,8 +54,8 @@ IS_THEIRS = "(o.callback_agent_id = %(agent)s OR o.account_id IN (SELECT account
 
 
 def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
-    """Raises NotServed when somebody other than a supervisor gives the agent a customer of a merchant they do not
-    serve.
+    """Raise NotServed when the agent does not serve one of the merchants and `by`, who gives them the customer, is no
+    supervisor.
 
     A supervisor may do so; `warning` is what they are told.
     """
@@ -64,7 +64,7 @@ def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
 
 
 def check_customer(agent: User, account_ids: Collection[UUID]) -> None:
-    """Raises NotServed when the agent is not a supervisor and serves none of the merchants of a customer's pending
+    """Raise NotServed when the agent is not a supervisor and serves none of the merchants of a customer's pending
     orders.
 
     Serving one is enough, since the call is about all of them.

@@ -225,7 +225,7 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
             able.append(row)
     done, supervisor = list[UUID](), request.user
     if deed == ASSIGN:
-        able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # lest a second press take what the first gave
+        able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # so that a second press does not take the same
         left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
         able = able[:MOST_ASSIGNED]
     for start in range(0, len(able), STEP):

@@ -27,7 +27,7 @@ Outcome = CallNote.Outcome
 def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
     """Put orders from review back into the queue, with all their attempts again. Returns those that stay, as Changed.
 
-    Orders noted about since `seen_at` stay: nobody has looked at why they are in review now.
+    Orders with a note since `seen_at` stay: nobody has looked at why they are in review now.
     """
     ids = set(order_ids)
     with transaction.atomic():

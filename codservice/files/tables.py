@@ -38,9 +38,10 @@ _PIECE = 64 << 10
 _NOT_UTF_8 = "{} is not UTF-8. Save it as “CSV UTF-8”."
 _row_of = msgspec.json.Decoder(list[str]).decode
 
-# Where some spreadsheet begins a cell; what it runs there. The wide forms are those of East Asian keyboards. What may
-# stand before it ends where the next cell would begin: nothing is looked at twice, whatever a cell is full of. Among it
-# are quotation marks: at a border that we have not meant a spreadsheet takes them away, closed or not.
+# Where some spreadsheet begins a cell, and the signs with which it then runs a formula; the wide ones are those of East
+# Asian keyboards. Blanks may precede a sign. They contain no border of cells, so that nothing is looked at twice,
+# whatever a cell is full of. Quotation marks count as blanks: at a border that we did not mean, a spreadsheet takes
+# them away, closed or not.
 _BEGINS = r"(?:^|(?<=[,;\t\r\n]))"
 _BLANKS = r"['\" \v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _FORMULA = rf"(?={_BLANKS}[=+\-@＝＋－＠\t\r\n])"
@@ -57,8 +58,8 @@ class Row(NamedTuple):
 
     `surplus` are the filled cells to the right of the last column: a row that has any is not what its writer meant.
     `end` is the line in which the row ends, as a cell may hold several lines, or 0 if unknown. `is_apart` says that
-    more empty rows precede it than some row before it: a file may have one below each of its rows. `words` are the
-    `words_in` all its cells, even in columns that nobody asks for.
+    more empty rows precede it than some earlier row: a file may have an empty one below each of its rows. `words` are
+    the `words_in` all its cells, even in columns that nobody asks for.
     """
 
     line: int

@@ -115,7 +115,7 @@ class OrderRows(Intake):
         return (int(item[1]), item[2]) if item else (0, path)
 
     def _line_counts(self, ids: Sequence[UUID | None]) -> dict[UUID | None, int]:
-        """How many lines these orders have, left out if somebody has changed these; no statement for no order."""
+        """The number of lines of each order, without those whose lines somebody has changed. No `ids`, no statement."""
         if not ids:
             return {}
         orders = Order.objects.filter(account_id=self.account_id, id__in=ids)

@@ -1,4 +1,4 @@
-"""Every example of the docs, in both languages, is run or compared with what it stands for; none is only looked at."""
+"""Every example of the docs, in both languages, is run or compared with what it stands for."""
 
 import json
 import os

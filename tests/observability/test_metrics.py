@@ -123,7 +123,7 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 
 @needs_root
 def test_a_full_disk_ends_no_process_that_counts(tmp_path, monkeypatch):
-    """Neither one that needs more room for its counters, nor one that starts then."""
+    """Neither a process that needs more room for its counters, nor one that starts then."""
     with small_disk(tmp_path / "disk", 2) as disk:
         folder = disk.folder / "counters"
         environ = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(folder)}

@@ -283,7 +283,7 @@ def test_a_wilaya_and_its_commune_in_one_text(text, codes):
 
 
 class Cell(str):
-    """One of which can be seen whether somebody keeps it."""
+    """A string that can be referred to weakly, which shows whether anything keeps it."""
 
 
 @pytest.mark.parametrize(("width", "is_kept"), [(1, True), (100_000, False)])

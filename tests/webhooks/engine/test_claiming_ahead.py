@@ -1,4 +1,4 @@
-"""A worker whose posts end quickly claims for places that will be free by then; what finds none is left to others."""
+"""A worker whose posts end quickly claims for places that will be free by then; what finds no place goes to others."""
 
 import asyncio
 from uuid import uuid4

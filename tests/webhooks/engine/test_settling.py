@@ -1,4 +1,4 @@
-"""One result that cannot be written keeps no other from being written, and its delivery is not sent for ever."""
+"""A result that cannot be written does not keep others from being written, and its delivery is not sent for ever."""
 
 from collections import Counter
 
