@@ -23,7 +23,7 @@ class Lookups:
         return len(self._held)
 
     def addresses(self, transfer: Transfer) -> list[str] | None:
-        """Return the addresses of its name, or an empty list when its URL has an address instead.
+        """Return the addresses of the attempt's host, or an empty list when its URL has an address instead of a name.
 
         None means that it is held until the name has been looked up. Raises ValueError for a URL that cannot be parsed.
         """

@@ -74,8 +74,8 @@ class Transfer:
         curl.setopt(pycurl.TIMEOUT_MS, max(round((self.deadline - time.monotonic()) * 1000), 1))
         curl.setopt(pycurl.URL, post.url)
         curl.setopt(pycurl.HTTPHEADER, headers(post, post.offset + time.monotonic()))
-        # A body that libcurl cannot rewind. One that it has as a whole it sends up to six times, as one kept connection
-        # after another breaks.
+        # Read by a function, so that libcurl cannot rewind it. A body that it has as a whole, it sends up to six times,
+        # as one kept connection after another breaks.
         curl.setopt(pycurl.READFUNCTION, BytesIO(post.body).read)
         curl.setopt(pycurl.POSTFIELDSIZE, len(post.body))
         curl.setopt(pycurl.FRESH_CONNECT, self.is_repeat)

@@ -50,7 +50,7 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
     Where it is not certain that a row belongs to the order above, both are refused together:
 
     - a row without a number in a report, whose rows have their orders' numbers because others between may be missing;
-    - a row whose number cannot be used, and may be the order's before that was corrected;
+    - a row whose number cannot be used, and may be what the order's number was before that was corrected;
     - a line with another number and no customer;
     - a total that may be a product: it has a quantity and a price that are not the sums of the order's or the file's
       lines above, or lines follow it.
