@@ -151,8 +151,9 @@ class FormFilter(_Filter):
 
 
 class SortFilter(_Filter):
-    """The order in which the list is read. Only orders that an index gives: by age always, by the next call among
-    orders that wait for the same thing."""
+    """How the list is sorted. Only sorts that an index gives are offered: by age always, and by the next call among
+    orders that wait for the same thing.
+    """
 
     title = gettext_lazy("sort")
     parameter_name = "sort"

@@ -23,7 +23,7 @@ MAX_OPEN = 3  # uploads of an account that are not over
 # Bytes of an account's refused rows, beyond which no file is taken: each may bring 256 MiB of them, in a spreadsheet of
 # some kilobytes too, and they are kept for a month.
 MAX_REFUSED = 256 << 20
-SUFFIXES = (".csv", ".txt", ".tsv", ".xlsx")  # Excel calls its “Unicode text” so, and Google its tables
+SUFFIXES = (".csv", ".txt", ".tsv", ".xlsx")  # Excel writes “Unicode text” as .txt, and Google tables as .tsv
 
 
 class Unacceptable(Refused):
