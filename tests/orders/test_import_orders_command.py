@@ -184,7 +184,7 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
     second = row(quantity="0") | dict.fromkeys(("customer_name", "customer_phone", "total_amount"), "")
     path = write([row(customer_phone="12"), second, *[row(external_id="", quantity=each) for each in ("1", "0", "x")]])
 
-    with pytest.raises(CommandError, match=r"Refused: 3\. --report FILE"):
+    with pytest.raises(CommandError, match=r"Refused: 3\. Correct what --report FILE writes"):
         call_command("import_orders", str(path), "--account", alice.holder.email, stdout=out, stderr=err)
 
     assert [line.split(":")[:2] for line in out.getvalue().splitlines()] == [
