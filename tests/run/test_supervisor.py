@@ -310,7 +310,7 @@ def test_what_is_told_to_stop_before_it_has_begun_stops(tmp_path, what):
         before="import time; os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))",
     )
     assert running.wait(PATIENCE) == 1
-    assert "the last time it was ended by SIGTERM" in running.stdout.read()
+    assert "The last time it was ended by SIGTERM" in running.stdout.read()
 
 
 def test_function_that_raises_ends_with_its_traceback(tmp_path):

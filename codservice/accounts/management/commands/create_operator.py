@@ -31,6 +31,7 @@ class Command(commands.Command):
                 if User.objects.filter(is_superuser=True).exists():
                     return  # another start was faster
                 said = " ".join(error.messages)
-                raise CommandError(f"{username}: {said} Choose another name with --username.") from None
+                problem = f"The username “{username}” cannot be used. Choose another with --username: {said}"
+                raise CommandError(problem) from None
             name = operator.username
             self.stdout.write(f"Operator: sign in as {name} with the password {password} (shown only now)")
