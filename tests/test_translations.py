@@ -104,7 +104,7 @@ def test_the_comma_of_a_list_is_that_of_the_language(language: str, comma: str) 
     pages = {path.name: path.read_text(encoding="utf-8") for path in (CHECKOUT / "templates").rglob("*.html")}
     assert [name for name, page in pages.items() if 'join:", "' in page] == []
     with translation.override(language):
-        refused = "“Misla” is not the code or name of a wilaya. Did you mean Béjaïa, Mila or M'Sila?"
+        refused = '"Misla" is not the code or name of a wilaya. Did you mean Béjaïa, Mila or M\'Sila?'
         assert f"Béjaïa{comma}Mila{comma}M'Sila" in wording.in_words(refused)
         assert f"Mila{comma}M'Sila" in no_commune("Misla", ("Mila", "M'Sila"))
 

@@ -185,7 +185,7 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     elif upload.status not in Upload.OPEN:
         refused = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])
         said = _Reasons(upload)
-        context["refused"] = [(row.line, _first(row.cells), said.of(row)) for row in refused[:SHOWN_REFUSED]]
+        context["refused"] = [(row.line, _first(_own(upload, row)), said.of(row)) for row in refused[:SHOWN_REFUSED]]
         context["has_more"] = len(refused) > SHOWN_REFUSED
     return context
 
@@ -251,21 +251,26 @@ def refused(request: HttpRequest, account: Account, id: UUID, form: str) -> Http
     upload = _find(account, id)
     if upload.status in Upload.OPEN:
         raise Http404
-    kept = [place for place, title in enumerate(upload.titles) if title not in ADDED]
-    header = [*ADDED, *(upload.titles[place] for place in kept)]
-    return table_answer(request, f"refused.{form}", header, _refused_rows(upload, kept, get_language() or "en"))
+    header = [*ADDED, *(title for title in upload.titles if title not in ADDED)]
+    return table_answer(request, f"refused.{form}", header, _refused_rows(upload, get_language() or "en"))
 
 
-def _refused_rows(upload: Upload, kept: list[int], language: str) -> Iterator[list[Any]]:
-    last, width = -1, len(upload.titles)
+def _refused_rows(upload: Upload, language: str) -> Iterator[list[Any]]:
+    last = -1
     while batch := list(RefusedRow.objects.filter(upload=upload, line__gt=last).order_by("line")[:BATCH]):
         last = batch[-1].line
         with override(language):
             said = _Reasons(upload)
             rows = [(row, said(row)) for row in batch]
         for row, reason in rows:
-            cells = [row.cells[place] if place < len(row.cells) else "" for place in kept]
-            yield [row.line, reason, *cells, *row.cells[width:]]
+            yield [row.line, reason, *_own(upload, row)]
+
+
+def _own(upload: Upload, row: RefusedRow) -> list[str]:
+    """The row's cells, without those that we put in front when it was refused before."""
+    width = len(upload.titles)
+    titled = zip_longest(upload.titles, row.cells[:width], fillvalue="")
+    return [cell for title, cell in titled if title not in ADDED] + row.cells[width:]
 
 
 @account_page(look=Right.WRITE)

@@ -53,19 +53,19 @@ _SENTENCES: dict[str, Any] = {
         "Must be an Algerian phone number, such as 0550 12 34 56."
     ),
     "Must have 1 to <most> entries.": _("An order can have at most %(most)s lines."),
-    "<text> is not the code or name of a wilaya.": _("%(text)s is not a wilaya."),
-    "<text> is not the code or name of a wilaya. Did you mean <names>?": _(
-        "%(text)s is not a wilaya. Did you mean %(names)s?"
+    '"<text>" is not the code or name of a wilaya.': _("“%(text)s” is not a wilaya."),
+    '"<text>" is not the code or name of a wilaya. Did you mean <names>?': _(
+        "“%(text)s” is not a wilaya. Did you mean %(names)s?"
     ),
-    "<text> may be more than one name of a wilaya. Did you mean <names>?": _(
-        "%(text)s could be several wilayas. Did you mean %(names)s?"
+    '"<text>" may be more than one name of a wilaya. Did you mean <names>?': _(
+        "“%(text)s” could be several wilayas. Did you mean %(names)s?"
     ),
-    "<text> is not the code or name of a commune of <wilaya>.": _("%(text)s is not a commune of %(wilaya)s."),
-    "<text> is not the code or name of a commune of <wilaya>. Did you mean <names>?": _(
-        "%(text)s is not a commune of %(wilaya)s. Did you mean %(names)s?"
+    '"<text>" is not the code or name of a commune of <wilaya>.': _("“%(text)s” is not a commune of %(wilaya)s."),
+    '"<text>" is not the code or name of a commune of <wilaya>. Did you mean <names>?': _(
+        "“%(text)s” is not a commune of %(wilaya)s. Did you mean %(names)s?"
     ),
-    "<text> may be more than one name of a commune of <wilaya>. Did you mean <names>?": _(
-        "%(text)s could be several communes of %(wilaya)s. Did you mean %(names)s?"
+    '"<text>" may be more than one name of a commune of <wilaya>. Did you mean <names>?': _(
+        "“%(text)s” could be several communes of %(wilaya)s. Did you mean %(names)s?"
     ),
     "No product of this account has this id.": _("None of your products has this id."),
     "Another order of this account already has it.": _("You already have an order with this number."),

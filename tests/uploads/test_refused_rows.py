@@ -62,10 +62,14 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
         ("5", "Qté: Must be from 1 to 10000."),
         ("6", "N° commande: Line 2 has the same order number, with other orders in between. Put an order's rows"
               " next to each other."),
-        ("7", 'Wilaya: "Atlantis" is not a wilaya.'),
+        ("7", "Wilaya: “Atlantis” is not a wilaya."),
         ("8", "The row has more cells than the first line has columns. Put text with commas in quotes."),
     ]  # fmt: skip
     assert rows[4][6] == ("'=HYPERLINK(1)" if kind == "csv" else "=HYPERLINK(1)")
+
+    still = take_in(browser, send(browser, csv_of([list(map(str, rows[0]))], header), "still.csv"))
+    page = browser.get(f"/account/uploads/{still.id}").content.decode()
+    assert page.count("Must be an Algerian phone number") == 1, "why it was refused before is not what the file holds"
 
     mended = [[*cells[:4], "0550 12 34 56", "Oran", cells[6], cells[7], "3", cells[9]] for cells in rows]
     mended[3][2] = "A7"
