@@ -201,20 +201,21 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Ask for confirmation on GET and cancel on POST.
+    """Ask for confirmation on GET and cancel on POST. Both say why an order can no longer be canceled.
 
     If the order has changed since it was shown, ask again about the order as it is now, keeping the written reason.
     """
-    shown = get_object_or_404(Order, id=id, account=account)
-    if request.method != "POST":
-        return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
+    shown, actor = get_object_or_404(Order, id=id, account=account), Actor.of_merchant(request.user)
     reason = request.POST.get("reason", "")
     try:
+        if request.method != "POST":
+            lifecycle.allowed(shown, "cancel", actor)
+            return render(request, "orders/cancel.html", {"order": shown})
         with transaction.atomic():
             lifecycle.cancel(
                 id,
                 account_id=account.id,
-                actor=Actor.of_merchant(request.user),
+                actor=actor,
                 reason=read_cancel({"reason": reason}),
                 seen_version=values.digits_or_none(request.POST.get("version", "")) or 0,
             )

@@ -177,7 +177,7 @@ def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
     """
     if _is_noted(call):
         return
-    steps = [movement.make(order, _allowed(order, "confirm", actor), "") for order in orders]
+    steps = [movement.make(order, allowed(order, "confirm", actor), "") for order in orders]
     _note(orders, call)
     movement.write(steps, actor)
 
@@ -212,7 +212,7 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
             refused[order.id] = AlreadyDecided(cannot_be_done(order.status))
             continue
         try:
-            steps.append(movement.make(order, _allowed(order, "cancel", actor), reason))
+            steps.append(movement.make(order, allowed(order, "cancel", actor), reason))
         except Refused as refusal:
             refused[order.id] = refusal
     if steps:
@@ -256,16 +256,16 @@ def move(
         is_canceled = name == "cancel" and order.status == Status.CANCELED
         if is_canceled and actor.role == Role.MERCHANT and seen_version is None:  # a shop's retry
             return order
-        allowed = _allowed(order, name, actor)
+        step = allowed(order, name, actor)
         if seen_version not in (None, order.version):
             raise Changed
         if call is not None:
             _note([order], call)
-        movement.write([movement.make(order, allowed, reason)], actor)
+        movement.write([movement.make(order, step, reason)], actor)
     return order
 
 
-def _allowed(order: Order, name: str, actor: Actor) -> Move:
+def allowed(order: Order, name: str, actor: Actor) -> Move:
     """The move `name` of the table. Raises NotCancellable, AlreadyDecided, NotAllowed."""
     move = Order.MOVES.get((Status(order.status), name))
     if move is None:
