@@ -25,7 +25,7 @@ from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
 
 from agents.console import show
-from agents.desk import telling
+from agents.desk import claims, telling
 from agents.desk.forms import ReasonForm, WorkerField
 from agents.supervision import deeds, for_supervisors, moved, moves, requeued, seen_at, stays
 from codservice import values
@@ -43,6 +43,7 @@ MOST = 2000  # orders by one press, as a request has a minute
 MOST_ASSIGNED = 200  # a day's work of one agent
 STEP = 500  # orders changed in one transaction
 CANCEL, ASSIGN, REQUEUE, EXPORT = "cancel", "assign", "requeue", "export"
+WAITING = {CANCEL, ASSIGN}  # actions that leave customers alone while somebody is calling them (`deeds`)
 
 
 class Row(NamedTuple):
@@ -52,6 +53,7 @@ class Row(NamedTuple):
     status: str
     call_state: str
     version: int
+    phone_e164: str
     created_at: datetime
     updated_at: datetime
     now: datetime
@@ -189,6 +191,11 @@ def _show(
     """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on."""
     is_rest, rows = len(rows) > MOST, rows[:MOST]
     able = [row for row in rows if can(deed, row.status, row.call_state)]
+    called = list[Row]()
+    if deed in WAITING:
+        callers = claims.callers(row.phone_e164 for row in able if row.status == Status.PENDING)
+        called = [row for row in able if row.status == Status.PENDING and row.phone_e164 in callers]
+        able = [row for row in able if row not in called]
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
     return show(
@@ -199,6 +206,7 @@ def _show(
         button=labels()[deed],
         is_danger=deed == CANCEL,
         able=len(able),
+        called=stays(len(called), _("Somebody is calling this customer.")) if called else "",
         by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
         most=MOST if is_more else 0,
         is_rest=is_rest,

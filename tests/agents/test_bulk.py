@@ -238,6 +238,7 @@ def test_orders_are_canceled_with_the_reason_and_the_event(
     lifecycle.ship(orders[1].id, actor=Actor.of_command("x"))
     claims.take(orders[2].id, agent=agent)
     query = {"every": "1", "status": "all"}
+    assert [row[1:] for row in look(browser, "cancel", **query).context["by_status"]] == [(1, 1), (1, 0), (0, 1)]
     said = press(browser, "cancel", {"why": "Out of stock", "details": "sold"}, **query)
     assert sorted(said) == [
         "1 order stays as it is: Somebody is calling this customer.",
@@ -292,7 +293,12 @@ def test_assigned_orders_are_the_agents_next_calls(
     claims.take(orders[3].id, agent=colleague)
     later = timezone.now() + timedelta(days=1)
     Order.objects.filter(id=orders[2].id).update(call_state=CallState.RETRY, call_due_at=later, call_attempts=2)
-    assert "Samira" in look(browser, "assign", every="1").content.decode()
+    asked = look(browser, "assign", every="1")
+    assert "Samira" in asked.content.decode()
+    assert (asked.context["able"], asked.context["called"]) == (
+        3,
+        "1 order stays as it is: Somebody is calling this customer.",
+    )
     said = press(browser, "assign", {"to": str(agent.id)}, every="1")
     assert said == [
         "3 orders are assigned to Samira.",
