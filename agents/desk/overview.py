@@ -94,10 +94,10 @@ class Today:
         return round(100 * self.team_confirmed / self.team_decided) if self.team_decided else None
 
 
-# A call about several of a customer's orders is one call, whose notes have one time. Read along the indexes by time.
+# Calls and decisions are those of the figures. Read along the indexes by time.
 _TODAY = """
 SELECT (
-    SELECT count(DISTINCT n.created_at) FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
+    SELECT count(*) FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
     WHERE n.created_at >= %(start)s AND n.agent_id = %(agent)s AND n.outcome = ANY(%(calls)s) AND o.call_state <> 'test'
 ), count(*) FILTER (WHERE s.user_id = %(agent)s AND s.to_status = 'confirmed'),
     count(*) FILTER (WHERE s.user_id = %(agent)s),
