@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 
 class AssignForm(Form):
-    to = WorkerField(label=gettext_lazy("To whom?"))
+    to = WorkerField(label=gettext_lazy("To whom?"), empty_label=gettext_lazy("Choose somebody"))
 
 
 FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: ReasonForm}  # actions that ask for something
