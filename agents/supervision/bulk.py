@@ -191,11 +191,10 @@ def _show(
     """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on."""
     is_rest, rows = len(rows) > MOST, rows[:MOST]
     able = [row for row in rows if can(deed, row.status, row.call_state)]
-    called = list[Row]()
-    if deed in WAITING:
-        callers = claims.callers(row.phone_e164 for row in able if row.status == Status.PENDING)
-        called = [row for row in able if row.status == Status.PENDING and row.phone_e164 in callers]
-        able = [row for row in able if row not in called]
+    pending = {row.id: row.phone_e164 for row in able if row.status == Status.PENDING}
+    callers = claims.callers(pending.values()) if deed in WAITING else {}
+    called = {id_ for id_, phone in pending.items() if phone in callers}
+    able = [row for row in able if row.id not in called]
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
     return show(
