@@ -17,7 +17,7 @@ from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
-from orders.templatetags.orders import wilaya
+from orders.templatetags.orders import name_of, wilaya
 
 LINES, MORE_LINES = 3, 3
 MOST_NAMED = 5  # SKUs that are named when several products have the same name
@@ -61,10 +61,10 @@ class LineForm(Form):
         return bool(str(self.data.get(self.add_prefix(name), "")).strip())
 
 
-def no_commune(text: str, suggestions: tuple[str, ...]) -> str:
+def no_commune(text: str, found: regions.NotFound) -> str:
     """The message for a commune that is not in the chosen wilaya."""
-    said = {"text": text, "names": listed(suggestions)}
-    if suggestions:
+    said = {"text": text, "names": listed(map(name_of, found.suggestions))}
+    if found.suggestions:
         return _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?") % said
     return _("“%(text)s” is not a commune of this wilaya.") % said
 
@@ -113,7 +113,7 @@ class OrderForm(Form):
             try:
                 regions.find_commune(text, wilaya)
             except regions.NotFound as error:
-                raise forms.ValidationError(no_commune(text, error.suggestions)) from None
+                raise forms.ValidationError(no_commune(text, error)) from None
         return text
 
     def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:

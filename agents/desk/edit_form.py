@@ -26,6 +26,7 @@ from orders.models import (
     Order,
     OrderItem,
 )
+from orders.templatetags.orders import name_of
 
 MOST_FOUND = 8  # products that a search offers
 MOST_ADDED = 10  # lines that one edit adds
@@ -259,7 +260,7 @@ class EditForm(Form):
         try:
             wilaya = regions.find_wilaya(data["wilaya"])
         except regions.NotFound as error:
-            self.add_error("wilaya", _no_wilaya(data["wilaya"], error.suggestions))
+            self.add_error("wilaya", _no_wilaya(data["wilaya"], error))
             return
         data["wilaya"] = wilaya
         if not data.get("commune"):
@@ -270,7 +271,7 @@ class EditForm(Form):
             if wilaya.code != self.order.wilaya_code and data["commune"] == self.before["commune"]:
                 data["commune"] = ""
             else:
-                self.add_error("commune", no_commune(data["commune"], error.suggestions))
+                self.add_error("commune", no_commune(data["commune"], error))
 
     def _clean_details(self, line: Line, data: dict[str, Any]) -> None:
         """Put the line's details into `attributes-…`. A cleared detail is removed; one that was empty before stays."""
@@ -351,8 +352,8 @@ def chosen(said: Mapping[str, str]) -> dict[str, str]:
     return written | {f"product-{key}": product}
 
 
-def _no_wilaya(text: str, suggestions: tuple[str, ...]) -> str:
-    said = {"text": text, "names": listed(suggestions)}
-    if suggestions:
+def _no_wilaya(text: str, found: regions.NotFound) -> str:
+    said = {"text": text, "names": listed(map(name_of, found.suggestions))}
+    if found.suggestions:
         return _("“%(text)s” is not a wilaya. Did you mean one of these: %(names)s?") % said
     return _("“%(text)s” is not a wilaya.") % said

@@ -11,11 +11,11 @@ MOST_SUGGESTIONS = 5
 
 
 class NotFound(LookupError):
-    """The text names no place for certain. `suggestions` has up to five names, nearest first."""
+    """The text names no place for certain. `suggestions` has up to five places, nearest first."""
 
-    def __init__(self, message: str, suggestions: tuple[str, ...] = ()):
+    def __init__(self, message: str, suggestions: "tuple[Wilaya | Commune, ...]" = ()):
         if suggestions:
-            *most, last = suggestions
+            *most, last = map(str, suggestions)
             message += f" Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
         super().__init__(message)
         self.suggestions = suggestions

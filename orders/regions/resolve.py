@@ -210,11 +210,11 @@ def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, 
         if place is None:
             place = _by_name(text, index(), belongs, around)
     except Ambiguous as several:
-        names = _suggested(several.places)
-        raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", names) from None
+        near = _suggested(several.places)
+        raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", near) from None
     if place is None:
-        names = _suggested(_alternatives(text, index(), around))
-        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", names)
+        near = _suggested(_alternatives(text, index(), around))
+        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", near)
     return place
 
 
@@ -318,8 +318,9 @@ def _alternatives(text: str, index: Index, around: Wilaya | None) -> list:
     return found
 
 
-def _suggested(places: Iterable) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(place.name for place in places))[: gazetteer.MOST_SUGGESTIONS]
+def _suggested(places: Iterable) -> tuple[Wilaya | Commune, ...]:
+    """The first few places, only one of each name."""
+    return tuple({place.name: place for place in places}.values())[: gazetteer.MOST_SUGGESTIONS]
 
 
 def _shown(text: object) -> str:

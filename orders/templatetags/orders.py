@@ -73,9 +73,13 @@ def wilaya(code: str) -> str:
 
 def _place_name(kind: str, code: str) -> str:
     try:
-        place = getattr(regions, kind)(code)
+        return name_of(getattr(regions, kind)(code))
     except regions.NotFound:
         return code
+
+
+def name_of(place: regions.Wilaya | regions.Commune) -> str:
+    """The place's name in the reader's script."""
     return place.name_ar if (get_language() or "").startswith("ar") else place.name
 
 

@@ -268,7 +268,7 @@ def test_what_is_no_commune_there_is_refused(text, code):
 def test_a_postal_code_alone_is_refused_and_says_whose_it_is(text, names):
     with pytest.raises(regions.NotFound) as refusal:
         regions.find_commune(text, "16")
-    assert refusal.value.suggestions == names
+    assert tuple(map(str, refusal.value.suggestions)) == names
 
 
 def test_a_number_is_no_commune_where_it_is_the_postal_code_of_another():
@@ -282,12 +282,12 @@ def test_a_refusal_says_what_may_be_meant():
     with pytest.raises(regions.NotFound) as refusal:
         regions.find_wilaya("Milia")
     assert isinstance(refusal.value, LookupError)
-    assert refusal.value.suggestions[0] == "Mila"
+    assert refusal.value.suggestions[0].name == "Mila"
     assert len(refusal.value.suggestions) <= 5
     assert str(refusal.value).startswith('"Milia" is not the code or name of a wilaya. Did you mean Mila')
     with pytest.raises(regions.NotFound) as refusal:
         regions.find_commune("عين فراس", "29")
-    assert set(refusal.value.suggestions) >= {"Aïn Farès", "Aïn Frass"}
+    assert set(map(str, refusal.value.suggestions)) >= {"Aïn Farès", "Aïn Frass"}
     assert "more than one" in str(refusal.value)
 
 
@@ -305,7 +305,7 @@ def test_a_refusal_says_what_may_be_meant():
 def test_a_beginning_is_refused_with_what_begins_so(beginning: str, name: str) -> None:
     with pytest.raises(regions.NotFound) as refusal:
         regions.find_wilaya(beginning)
-    assert refusal.value.suggestions[0] == name
+    assert refusal.value.suggestions[0].name == name
 
 
 @pytest.mark.parametrize(
