@@ -55,7 +55,13 @@ def normalise(text: str) -> str:
     except ValueError:
         raise Unusable(_("Must be a complete URL, such as https://shop.example/hooks.")) from None
     if url.protocol != "https:" and not (url.protocol == "http:" and settings.WEBHOOK_ALLOW_PRIVATE):
-        raise Unusable(_("Must start with https://."))
+        said = _("Must start with https://.")
+        if url.protocol == "http:":  # often a developer's own machine, which https would not help
+            try:
+                _check_host(url)
+            except Unusable as too:
+                said = f"{said} {too}"
+        raise Unusable(said)
     authority = _AUTHORITY.match(text)
     if url.username or url.password or (authority and "@" in authority[1]):
         raise Unusable(_("Must not contain a user name or password."))

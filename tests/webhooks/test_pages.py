@@ -60,6 +60,7 @@ def test_a_webhook_is_registered_and_its_secret_shown_once(
     ("data", "says"),
     [
         ({"url": "http://shop.example/"}, "Must start with https://."),
+        ({"url": "http://localhost:8000/"}, "Must start with https://. The host must be a public one."),
         ({"url": "https://127.0.0.1/"}, "must be a public one"),
         ({"url": "https://user:pw@shop.example/"}, "user name or password"),
         ({"url": ""}, "Enter the address."),
