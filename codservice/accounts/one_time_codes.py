@@ -46,7 +46,7 @@ def turn_on(user: User, code: str, password: str) -> bool:
         if device is None or not device.verify_token(_digits(code)):
             return False
         security_log.note_person(Action.CODES_ON, user)
-        TOTPDevice.objects.filter(user=user, confirmed=True).delete()
+        TOTPDevice.objects.filter(user=user).exclude(pk=device.pk).delete()  # also of an offer made twice at once
         device.confirmed = True
         device.save(update_fields=["confirmed"])
         user.replace_password(hashed)  # ends all sessions, which depend on the hash: it has a new salt
