@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from agents.desk import hours
@@ -24,6 +25,8 @@ SHOWN = 7  # days
 
 class MerchantsRulesForm(rules.HoursForm):
     """The supervisors' form, within the bounds that operators set. A value that is already beyond them may stay."""
+
+    out_of_order = gettext_lazy("Calls must end after they begin.")  # the bounds leave no hours past midnight
 
     class Meta(rules.HoursForm.Meta):
         help_texts = {"keeps_holidays": ""}  # the text is about what supervisors may do

@@ -36,12 +36,17 @@ DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
 class HoursInOrder(forms.ModelForm):
     """Checks that calls begin before they end, and that a break lies in between."""
 
+    out_of_order = gettext_lazy(
+        "Calls must end after they begin. For midnight, enter 23:59. For 21:00 to 01:00, enter 00:00 to 23:59 with a "
+        "break from 01:00 to 21:00."
+    )
+
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         opens_at, closes_at, starts, ends = (data.get(name) for name in CallingHours.HOURS)
         can_be_read = not self.errors.keys() & {"break_from", "break_until"}
         if opens_at and closes_at and opens_at >= closes_at:
-            self.add_error("closes_at", _("Calls must end after they begin."))
+            self.add_error("closes_at", str(self.out_of_order))
         elif can_be_read and (starts is None) != (ends is None):
             self.add_error("break_until" if starts else "break_from", _("A break needs a beginning and an end."))
         elif starts and ends and starts >= ends:

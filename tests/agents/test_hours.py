@@ -465,6 +465,11 @@ def test_a_supervisor_enters_a_season_and_ends_it(alice: Account, supervisor: Us
     assert browser.post("/console/periods/", {"end": str(made.id)}).status_code == 302
     assert browser.post("/console/periods/", {"end": "x"}).status_code == 302
     assert not CallingPeriod.objects.exists()
+    refused = browser.post("/console/periods/", form(opens_at="21:00", closes_at="01:00"))
+    assert "For 21:00 to 01:00, enter 00:00 to 23:59 with a break from 01:00 to 21:00." in refused.content.decode()
+    night = form(opens_at="00:00", closes_at="23:59", break_from="01:00", break_until="21:00")
+    assert browser.post("/console/periods/", night).status_code == 302
+    assert CallingPeriod.objects.get().shifts == [(time(0), time(1)), (time(21), time(23, 59))]
 
 
 def test_thousands_of_merchants_to_choose_from_take_no_template_each(alice: Account, supervisor: User) -> None:
