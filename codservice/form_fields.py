@@ -96,7 +96,7 @@ class MomentField(forms.Field):
 
 
 class Words(forms.CharField):
-    """Text that somebody writes. Errors are in their language."""
+    """Text that somebody writes; empty if nothing of it can be seen. Errors are in their language."""
 
     is_free = False  # free text may have line breaks
 
@@ -107,11 +107,12 @@ class Words(forms.CharField):
     def to_python(self, value: str | None) -> str:
         text = super().to_python(value and value.replace("\r\n", "\n"))
         try:
-            return values.text(text, free=self.is_free, may_be_blank=not self.required) if text else ""
+            text = values.text(text, free=self.is_free, may_be_blank=not self.required) if text else ""
         except ValueError:
             raise forms.ValidationError(
                 _("This text has characters that cannot be stored. Remove or replace them.")
             ) from None
+        return text if values.has_visible(text) else ""
 
 
 class FreeText(Words):

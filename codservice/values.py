@@ -29,7 +29,7 @@ _INVISIBLE = (
 _INVISIBLE_BEYOND_16_BITS = r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 _has_unusable = re.compile(f"[{_UNUSABLE}]").search
 _free_text_has_unusable = re.compile(f"[{_UNUSABLE_IN_FREE_TEXT}]").search
-_has_visible = re.compile(f"[^{_INVISIBLE}{_INVISIBLE_BEYOND_16_BITS}]").search
+has_visible = re.compile(f"[^{_INVISIBLE}{_INVISIBLE_BEYOND_16_BITS}]").search
 _SHORTENED = 4  # the most by which NFC divides the length: a Greek letter and its three marks
 # Combining marks on one letter: several times what anybody writes for fun. Sorting them takes quadratic time.
 _MOST_MARKS = 100
@@ -55,7 +55,7 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
             raise ValueError("Must not contain control characters or broken Unicode.")
         value = unicodedata.normalize("NFC", value)
     value = value.strip()
-    if not may_be_blank and not _has_visible(value):
+    if not may_be_blank and not has_visible(value):
         raise ValueError("Must not be empty.")
     if max_length is not None and len(value) > max_length:
         raise ValueError(f"Must have at most {max_length} characters.")
