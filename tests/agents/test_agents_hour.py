@@ -213,6 +213,14 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
     page.reload()
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
 
+    role = agent.groups.get()
+    agent.groups.remove(role)
+    warned(page, "You no longer have access to calls. What you wrote stays on this page.")
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+    agent.groups.add(role)
+    expect(page.locator("#news")).to_be_hidden()
+    person.wrongs[:] = [wrong for wrong in person.wrongs if not wrong.startswith("403 ")]
+
     Session.objects.all().delete()
     warned(page, "You have been signed out. What you wrote is kept")
     page.get_by_role("link", name="Reload").click()

@@ -45,7 +45,8 @@
   async function ask(url, options) {
     const answer = await pressing.ask(url, options);
     if (answer?.type === "opaqueredirect" || answer?.status === 403) {
-      state = { held: false, changed: [], says: [said.signedOut] };
+      // A form may also be refused because somebody else has signed in; a look, only for want of the role.
+      state = { held: false, changed: [], says: [answer.status === 403 && !options ? said.noAccess : said.signedOut] };
       return null;
     }
     const found = answer?.ok ? await answer.json().catch(() => null) : null;
