@@ -35,7 +35,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from codservice import health, logs, metrics, ratelimit
 from codservice.accounts import authentication, security_log, sessions
 from codservice.accounts.key_form import TEST, shows_test_key
-from codservice.api.error_answers import error_response, unavailable
+from codservice.api.error_answers import error_response, only_reading, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -94,8 +94,10 @@ class HealthChecks(_Middleware):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         answer = health.ANSWERS.get(request.path)
-        if not answer or request.method not in ("GET", "HEAD"):
+        if not answer:
             return self.get_response(request)
+        if request.method not in ("GET", "HEAD"):
+            return only_reading()
         response = answer(request)
         # The answer says what is wrong. Django would also log it each time, and checkers ask again and again.
         response._has_been_logged = True  # type: ignore[attr-defined]

@@ -58,6 +58,11 @@ def error_response(status: int, code: str, headers: dict | None = None) -> HttpR
     return HttpResponse(dump_json(_error_body(code)), status=status, content_type="application/json", headers=headers)
 
 
+def only_reading() -> HttpResponse:
+    """The refusal of all methods but GET and HEAD, outside DRF's views."""
+    return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", headers={"Allow": "GET, HEAD"})
+
+
 def unavailable(error: BaseException) -> HttpResponse:
     """The answer while the database is away, outside DRF's views."""
     _note(error)

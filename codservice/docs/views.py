@@ -12,7 +12,8 @@ from django.utils.cache import patch_cache_control
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import conditional_page, require_safe
 
-from codservice.api.error_answers import error_response
+from codservice import ratelimit
+from codservice.api.error_answers import only_reading
 from codservice.docs import library
 from codservice.docs import search as searching
 from codservice.docs.reference import OVERVIEW
@@ -39,7 +40,7 @@ def page(request: HttpRequest, name: str = "index", language: str = "en") -> Htt
 def api_docs(request: HttpRequest) -> HttpResponse:
     """The page at `/api/docs`, where every refusal is JSON (docs/errors.md)."""
     if request.method not in ("GET", "HEAD"):
-        return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", headers={"Allow": "GET, HEAD"})
+        return only_reading()
     return page(request, OVERVIEW)
 
 
@@ -48,6 +49,10 @@ def api_docs(request: HttpRequest) -> HttpResponse:
 def search(request: HttpRequest, language: str = "en") -> HttpResponse:
     site = library.site()
     query = request.GET.get("q", "").replace("\0", "").strip()[: searching.MAX_QUERY]
+    if query and (wait := ratelimit.address_limited_for(request)):
+        response = _answer(request, "429.html", site, language, None, {}, HTTPStatus.TOO_MANY_REQUESTS)
+        response.headers["Retry-After"] = str(wait)
+        return response
     try:
         results, status = searching.search(site, language, query), 200
     except (OperationalError, InterfaceError) as error:

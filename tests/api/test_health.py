@@ -24,6 +24,14 @@ def test_the_process_is_up(client):
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
+@pytest.mark.parametrize("path", health.ANSWERS)
+def test_only_reading_is_possible(client, path):
+    answer = client.post(path)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
+    assert answer.json()["error"] == "method_not_allowed"
+    assert client.head(path).status_code == 200
+
+
 def test_with_database_and_broker_it_is_ready(client):
     answer = client.get("/readyz")
     assert answer.status_code == 200

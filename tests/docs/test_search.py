@@ -8,6 +8,7 @@ from django.db import OperationalError, connection
 from django.template.loader import render_to_string
 from django.test import Client
 
+from codservice import ratelimit
 from codservice.docs import library
 from codservice.docs.rendering import render
 from codservice.docs.search import search
@@ -130,6 +131,15 @@ def test_the_groups_of_a_number_stay_in_their_order_in_arabic() -> None:
     (result,) = search(site("# Fichiers\n\nAu plus 200 000 lignes.\n"), "fr", "lignes")
 
     assert "200\u202f000 " in "".join(piece.text for piece in result.excerpt)
+
+
+def test_who_asks_too_often_is_told_so_in_the_pages_language(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratelimit, "ADDRESS_LIMIT", 1)
+    answers = [client.get("/docs/fr/search", {"q": "cle"}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert int(answers[1].headers["Retry-After"]) >= 1
+    assert "Trop de pages" in answers[1].content.decode()
+    assert client.get("/docs/fr/orders").status_code == 200
 
 
 def test_without_the_database_it_says_so_and_pages_are_read(client: Client) -> None:
