@@ -1,4 +1,4 @@
-"""Writes the smallest XLSX files that spreadsheets read, with inline texts, and reads CSV files."""
+"""Writes the smallest XLSX and ODS files that spreadsheets read, with inline texts, and reads CSV files."""
 
 import csv
 import zipfile
@@ -13,6 +13,9 @@ _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+_OPEN = "urn:oasis:names:tc:opendocument:xmlns"
+_ODS_TYPE = "application/vnd.oasis.opendocument.spreadsheet"
+_CALCEXT = "urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0"
 
 
 def write_xlsx(path: Path, rows: Rows) -> None:
@@ -39,6 +42,30 @@ def workbook(sheets: Mapping[str, Rows]) -> bytes:
         "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>{names}</sheets></workbook>',
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">{links}</Relationships>',
     }
+    return _zipped(parts)
+
+
+def ods(sheets: Mapping[str, Rows]) -> bytes:
+    """The same as an ODS file, with texts and errors as LibreOffice writes them."""
+    spaces = " ".join(f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "table", "text"))
+    body = "".join(
+        f"<table:table table:name={quoteattr(name)}>"
+        + "".join(f"<table:table-row>{''.join(map(_ods_cell, row))}</table:table-row>" for row in rows)
+        + "</table:table>"
+        for name, rows in sheets.items()
+    )
+    return _zipped(
+        {
+            "mimetype": _ODS_TYPE,
+            "content.xml": f'<office:document-content {spaces} xmlns:calcext="{_CALCEXT}"><office:body>'
+            f"<office:spreadsheet>{body}</office:spreadsheet></office:body></office:document-content>",
+            "META-INF/manifest.xml": f'<manifest:manifest xmlns:manifest="{_OPEN}:manifest:1.0"><manifest:file-entry '
+            f'manifest:full-path="/" manifest:media-type="{_ODS_TYPE}"/></manifest:manifest>',
+        }
+    )
+
+
+def _zipped(parts: Mapping[str, str]) -> bytes:
     data = BytesIO()
     with zipfile.ZipFile(data, "w") as file:
         for name, part in parts.items():
@@ -68,3 +95,9 @@ def _cell(value: str | float | bool) -> str:
     if isinstance(value, str):
         return f'<c t="inlineStr"><is><t>{escape(value)}</t></is></c>'
     return f"<c><v>{value}</v></c>"
+
+
+def _ods_cell(value: str | float | bool) -> str:
+    failed = ' table:formula="of:=NA()" office:string-value="" calcext:value-type="error"'
+    of = failed if isinstance(value, Failed) else ""
+    return f'<table:table-cell office:value-type="string"{of}><text:p>{escape(str(value))}</text:p></table:table-cell>'

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -21,7 +22,7 @@ from tests.harness.background import held_up
 from tests.harness.client import browser_of
 from tests.harness.database import end_sessions
 from tests.harness.manage import kill_once
-from tests.harness.sheets import Failed, read_csv, workbook
+from tests.harness.sheets import Failed, ods, read_csv, workbook
 from tests.inventory.stock import kinds_told, products
 from tests.uploads import files
 from tests.uploads.files import chosen, csv_of, downloaded, take_in, xlsx_of
@@ -78,10 +79,11 @@ def test_a_stock_may_stand_as_a_spreadsheet_shows_it(browser: Client, alice: Acc
 
 
 @pytest.mark.process
-def test_a_formula_that_has_failed_is_no_empty_cell(browser: Client, alice: Account) -> None:
+@pytest.mark.parametrize("write", [workbook, ods])
+def test_a_formula_that_has_failed_is_no_empty_cell(browser: Client, alice: Account, write: Any) -> None:
     ProductFactory(account=alice, sku="SAC", stock_quantity=3)
     rows = [["SKU", "Nom", "Stock"], ["SAC", "Sac à main", Failed("#N/A")]]
-    upload = take_in(browser, send(browser, workbook({"1": rows}), "products.xlsx"))
+    upload = take_in(browser, send(browser, write({"1": rows}), "products.xlsx"))
     assert upload.counts == {"refused": 1}
     assert [column for column, _said in RefusedRow.objects.get().faults] == ["stock_quantity"]
 
