@@ -94,7 +94,7 @@ UNDECIDED = (
 )  # fmt: skip
 _ARTICLES = {"le", "la", "les", "l"}
 _DOUBTS = "?؟¿"
-_ADORN = "✅✓✔☑√📦📮🚚🚛🛵🏍🏠🏡🏢🏬🏪💰💵💸🎉👍👌🟢"  # these leave a word's meaning as it is
+_ADORN = "✅✓✔☑√📦📮🚚🚛🛵🏍🏠🏡🏢🏬🏪💰💵💸🎉👍👌🏻🏼🏽🏾🏿🟢"  # these leave a word's meaning as it is
 _NO_STATUS = "Must be shipped, delivered or returned, or a courier's word for it, such as expédié, livré or retourné."
 _UNDECIDED = (
     "The courier does not say where it is. Ask them, and enter what became of it, such as expédié, livré or retourné."

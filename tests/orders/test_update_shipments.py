@@ -59,7 +59,7 @@ def test_orders_move_to_where_the_courier_says_they_are(alice: Account, write: A
     first, second, third = (order_in("confirmed", alice) for _ in range(3))
     Order.objects.filter(id=third.id).update(external_id="A-3")
     path = write(
-        (first.id, "", "✅ Livré", ""), (second.id, "", "RETOURNEE", "Client absent"), ("", "A-3", "تم الشحن", "")
+        (first.id, "", "👍🏽 Livré ✅", ""), (second.id, "", "RETOURNEE", "Client absent"), ("", "A-3", "تم الشحن", "")
     )
 
     result, status = run(path, "--account", alice.holder.email)
