@@ -15,8 +15,8 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
 - The name of a place elsewhere is never taken for a misspelling of a place here.
 - What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but must
   agree: "31 - Alger" is nothing. A number of five digits beside a name is a postal code, which only tells the
-  wilaya. Other lists number the wilayas of 2026 differently, so beside the name of one of them any code from
-  59 to 69 agrees ("59 - Barika").
+  wilaya; so is `9000` for `09000`, whose zero a spreadsheet has cut. Other lists number the wilayas of 2026
+  differently, so beside the name of one of them any code from 59 to 69 agrees ("59 - Barika").
 - Five digits alone are a commune code (`16001` for `1601`) or nothing: postal codes look alike and disagree.
   If they are the postal code of another commune, that one is suggested (`16024`: Bab Ezzouar).
 - A commune is found under the wilaya it lies in on any of the maps of 69, 58 and 48 wilayas: shops and

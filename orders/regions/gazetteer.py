@@ -141,11 +141,13 @@ RENUMBERED = frozenset(map(str, range(59, 70)))
 """The codes of the wilayas of 2026. Other lists number these wilayas in another order."""
 
 
-_WILAYA_CODE = re.compile(r"(?:(?:wilayah?|w\.?|(?:ال)?ولايه)\s*(?:n°|:)?\s*)?(?:dz[\s_-]?)?0?(\d{1,2})")
+_WILAYA_CODE = re.compile(
+    r"(?:(?:wilayah?|w\.?|(?:ال)?ولايه)(?:\s*:|\s+[-–—]\s)?)?\s*(?:n[°o]|رقم)?\s*(?:dz[\s_-]?)?0?(\d{1,2})"
+)
 
 
 def wilaya_by_code(text: str) -> Wilaya | None:
-    """The wilaya of a code in clean text: `16`, `6`, `06`, `016`, `DZ-16`, `Wilaya 16`, `W16`, `ولاية 16`."""
+    """The wilaya of a code in clean text: `16`, `6`, `06`, `016`, `DZ-16`, `Wilaya 16`, `W16`, `N° 16`, `ولاية 16`."""
     match = _WILAYA_CODE.fullmatch(text)
     return wilayas().get(match[1].zfill(2)) if match else None
 

@@ -40,6 +40,9 @@ _OF = re.compile(r"\b(d|l)'(?=[^\W\d])")
 # A number on its own ("W. 16", but not the chat spelling "w7ran"), before a name ("16Alger") or at its end ("Alger16").
 _NUMBER = re.compile(r"(?:^|(?<=[\W_]))(?:dz[\s_-]?|w[\s.]*(?=\d+(?!\w)))?(\d{1,5})(?!\d)|(?<=[^\W\d])(\d{2,5})$")
 
+# A wilaya's postal code without the zero that spreadsheets cut: no commune's code ends like that.
+_CUT = re.compile(r"[1-9]000")
+
 
 def _unwrapped(words: list[str]) -> list[str]:
     """`words` without "wilaya de", "commune d'", "centre ville"...; empty if nothing else is there."""
@@ -64,7 +67,8 @@ class _Text:
         self.whole = tokens(cleaned)
 
         def number(match: re.Match) -> str:
-            self.numbers.append(match[1] or match[2])
+            digits = match[1] or match[2]
+            self.numbers.append(f"0{digits}" if _CUT.fullmatch(digits) else digits)
             return " , "
 
         unnumbered = _NUMBER.sub(number, cleaned) if any(c.isdigit() for c in cleaned) else cleaned

@@ -186,6 +186,10 @@ def slip(dice, name, letters):
         "Alger 31000",
         "Wilaya 31 - Alger",
         "W. 31 Alger",
+        "9000",
+        "1000 Blida",
+        "1001 Adrar",  # Adrar's postal code 01001, or a commune of Bouira
+        "6000 Adrar",
         "59000 Barika",  # a postal code of no list
         "wilaya",
         "ولاية",
