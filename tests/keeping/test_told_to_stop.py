@@ -14,7 +14,7 @@ from codservice import commands
 TOLD = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Waits(commands.Command):
+class TellsItself(commands.Command):
     """Tells itself to stop, and again while it is stopping."""
 
     requires_system_checks: list[str] = []  # type: ignore[assignment]
@@ -39,7 +39,7 @@ def _as_started() -> Iterator[None]:
 
 @pytest.mark.parametrize("told", TOLD)
 def test_a_command_ends_in_order_and_leaves_signals_as_they_were(told: signal.Signals) -> None:
-    command = Waits()
+    command = TellsItself()
     with pytest.raises(SystemExit) as ended:
         call_command(command, told=told)
     assert (ended.value.code, command.tidied) == (128 + told, True)
@@ -51,13 +51,13 @@ def test_who_minds_or_ignores_signals_goes_on_to() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for told in TOLD:
-        call_command(Waits(), told=told)
+        call_command(TellsItself(), told=told)
     assert heard == [signal.SIGTERM] * 2
 
 
 def test_in_a_thread_signals_are_nobodys() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    command = Waits()
+    command = TellsItself()
     thread = threading.Thread(target=call_command, args=[command], kwargs={"told": signal.SIGTERM})
     thread.start()
     thread.join()

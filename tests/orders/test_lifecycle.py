@@ -227,7 +227,7 @@ def test_one_call_about_many_orders_costs_as_much_as_about_one(count):
         with CaptureQueriesContext(connection) as statements:
             notes = lifecycle.add_call_notes(locked, call, plans)
         assert lifecycle.add_call_notes(locked, call, plans) == []
-    assert len(statements) == 5, "look-up of the note, plans, notes, how many there are, events"
+    assert len(statements) == 5, "lookup of the note, plans, notes, how many there are, events"
     assert notes[0].id == call.note_id
     assert [order.call_notes.count() for order in orders] == [1] * count
     assert [order.call_state for order in Order.objects.order_by("id")] == ["retry"] + ["new"] * (count - 1)
