@@ -70,12 +70,13 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
 
 
 # Scans each answer once, however many ids are looked for: an account may have hundreds of thousands of answers a day.
-# `"id":"` can only be a member that `dump_json` wrote; within a text the quotation marks would be escaped.
+# `"id":"` can only be a member that `dump_json` wrote; within a text the quotation marks would be escaped. The lock is
+# there because one answer may tell of several customers who are erased at the same time.
 _NAMING = """
 SELECT id, body FROM api_idempotencyrecord WHERE account_id = %s AND EXISTS (
     SELECT FROM unnest(string_to_array(convert_from(body, 'UTF8'), '"id":"')) AS behind(text)
     WHERE left(behind.text, 36) = ANY(%s)
-)
+) ORDER BY id FOR NO KEY UPDATE
 """
 
 
@@ -86,7 +87,7 @@ def overwrite(account_id: UUID, now: Mapping[str, Mapping[str, Any]]) -> None:
     """
     for record in IdempotencyRecord.objects.raw(_NAMING, [account_id, list(now)]):
         body = dump_json(_overwritten(load_json(bytes(record.body)), now))
-        IdempotencyRecord.objects.filter(id=record.id).update(body=body)  # it may have been pruned since
+        IdempotencyRecord.objects.filter(id=record.id).update(body=body)
 
 
 def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:

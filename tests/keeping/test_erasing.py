@@ -299,6 +299,30 @@ def test_a_number_that_was_corrected_is_forgotten_in_kept_answers_too(alice: Acc
     assert (customer["name"], customer["phone"]) == ("Amine", "0550123456")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_two_customers_of_one_kept_answer_are_both_forgotten_when_erased_at_once(
+    alice: Account, api: ApiClient
+) -> None:
+    sent = [
+        factories.order_body(customer_phone=phone, external_id=f"of-{phone}") for phone in ("0661223344", "0661223355")
+    ]
+    made = api.post("/api/v1/orders/batch", {"orders": sent}, HTTP_IDEMPOTENCY_KEY="k1").json()["created"]
+    for order in made:
+        api.post(f"/api/v1/orders/{order['id']}/cancel")
+
+    def erase(phone: str) -> Background:
+        return Background(lambda: customer_data.erase(alice, phone, actor=Actor.of_command("erase_customer")))
+
+    with transaction.atomic():
+        IdempotencyRecord.objects.select_for_update().get()
+        erasing = [erase(E164), erase("+213661223355")]
+        wait_for_lock(2)
+    assert [each.result() for each in erasing] == [(1, 0), (1, 0)]
+
+    kept = json.loads(bytes(IdempotencyRecord.objects.get().body))["created"]
+    assert [order["external_id"] for order in kept] == [None, None]
+
+
 def test_what_was_changed_until_the_number_went_is_forgotten_with_it(alice: Account, api: ApiClient) -> None:
     sent = factories.order_body(customer_name="Nadya", customer_phone=PHONE, notes=f"sonnette {NAME}")
     order = api.post("/api/v1/orders", sent).json()
