@@ -308,9 +308,12 @@ DATABASES["default"] |= {
             else {
                 "prepare_threshold": 1,
                 # The planner overestimates pages of figures: it would compile for longer than they take, and use files
-                # for what fits into memory. Options of DATABASE_URL come last, and so take precedence.
+                # for what fits into memory. The second line is what our statements and psycopg rely on, whatever the
+                # server, the database or the role says. Options of DATABASE_URL come last, and so take precedence.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
                 " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
+                r" -c default_transaction_isolation=read\ committed -c datestyle=ISO -c intervalstyle=postgres"
+                " -c standard_conforming_strings=on -c extra_float_digits=1"
                 f" {DATABASES['default'].get('OPTIONS', {}).get('options', '')}".rstrip(),
             }
         ),

@@ -161,6 +161,18 @@ def test_a_new_database_of_an_old_postgresql_is_refused(scratch, monkeypatch, ma
     assert dumps.is_empty()
 
 
+@pytest.mark.parametrize(("path", "where"), [("shop, public", "in the schema shop"), ("missing", "nowhere")])
+def test_a_new_database_whose_tables_would_not_be_in_public_is_refused(scratch, tmp_path, path, where):
+    """As for a role whose DBA gave it a schema of its own. The tables were created twice, and used were the others."""
+    (tmp_path / "a.dump").touch()
+    for command in (["migrate"], ["restore", str(tmp_path / "a.dump")]):
+        with scratch.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS shop; SET search_path = {path}")
+        with pytest.raises(CommandError, match=rf"{where}, but .* IN DATABASE \w+ SET search_path = public`"):
+            call_command(*command, verbosity=0)
+    assert scratch.introspection.table_names(scratch.cursor()) == []
+
+
 def test_who_may_not_make_tables_is_told_what_to_do(scratch):
     with scratch.cursor() as cursor:
         cursor.execute("CREATE ROLE guest; SET ROLE guest")

@@ -1,6 +1,6 @@
 """Our backend for PostgreSQL, where it differs from Django's."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -51,3 +51,36 @@ def test_a_server_that_is_too_old_is_refused_as_long_as_it_is(monkeypatch: pytes
         connection.cursor()
     assert connection.pg_version > 130004
     connection.cursor().execute("SELECT 1")
+
+
+# What others' servers, databases and roles set for all sessions.
+THEIRS = {
+    "datestyle": "'German, DMY'",
+    "intervalstyle": "iso_8601",
+    "timezone": "'Asia/Tokyo'",
+    "default_transaction_isolation": "serializable",
+    "standard_conforming_strings": "off",
+    "bytea_output": "escape",
+    "extra_float_digits": "-15",
+}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_server_sets_for_all_sessions_changes_nothing() -> None:
+    read = "SELECT %s::timestamptz, %s::timestamptz - %s::timestamptz, '\\d', %s::bytea, 0.1::float + 0.2::float"
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    later = SOME + timedelta(days=3, hours=2)
+    with connection.cursor() as cursor:
+        for setting, value in THEIRS.items():
+            cursor.execute(f"ALTER DATABASE {name} SET {setting} = {value}")
+    connection.close()
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(read, [SOME, later, SOME, b"\\\0"])
+            assert cursor.fetchone() == (SOME, timedelta(days=3, hours=2), "\\d", b"\\\0", 0.1 + 0.2)
+            cursor.execute("SHOW transaction_isolation")
+            assert cursor.fetchone() == ("read committed",)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER DATABASE {name} RESET ALL")
+        connection.close()

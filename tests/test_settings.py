@@ -372,10 +372,10 @@ def test_an_empty_database_url_is_none(tmp_path):
 
 def test_options_of_the_database_url_stand_behind_ours():
     show = "from django.db import connection as c; print(c.get_connection_params()['options'])"
-    url = PRODUCTION["DATABASE_URL"] + "?options=-c%20search_path%3Dshop%20-c%20work_mem%3D64MB"
+    url = PRODUCTION["DATABASE_URL"] + "?options=-c%20temp_buffers%3D1MB%20-c%20work_mem%3D64MB"
     result = manage("shell", "--no-imports", "-c", show, env={"DATABASE_URL": url})
     assert re.fullmatch(
-        "-c lock_timeout=2s .* -c work_mem=16MB -c search_path=shop -c work_mem=64MB", result.stdout.strip()
+        "-c lock_timeout=2s .* -c work_mem=16MB .* -c temp_buffers=1MB -c work_mem=64MB", result.stdout.strip()
     ), result.stderr
 
 

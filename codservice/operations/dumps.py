@@ -23,7 +23,10 @@ from codservice.run.kernel import die_with_parent
 
 _LIBPQ = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
 TELL_SECONDS = 0.1
-_TABLES = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+_TABLES = """
+SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = current_schema AND c.relkind IN ('r', 'p')
+"""
 
 
 class Failed(Exception):
@@ -44,7 +47,7 @@ def database() -> Iterator[None]:
 
 
 def is_empty() -> bool:
-    """Whether the database has no tables."""
+    """Whether the database has no tables where the session looks for them and creates them."""
     with connection.cursor() as cursor:
         cursor.execute(_TABLES)
         return cursor.fetchone()[0] == 0

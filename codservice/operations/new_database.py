@@ -16,14 +16,23 @@ SCRIPT = Path(__file__).with_suffix(".sql")
 def fault() -> str:
     """Why an empty database cannot be used, and what to do about it; otherwise an empty string."""
     with connection.cursor() as cursor:
-        cursor.execute("SHOW server_encoding")
-        encoding = cursor.fetchone()[0]
+        cursor.execute(
+            "SELECT current_setting('server_encoding'), current_schema,"
+            " format('ALTER ROLE %I IN DATABASE %I SET search_path = public', current_user, current_database())"
+        )
+        encoding, schema, remedy = cursor.fetchone()
     if (major := connection.pg_version // 10000) < OLDEST_POSTGRES:
         return f"PostgreSQL {major} is too old: {OLDEST_POSTGRES} or newer is needed."
     if encoding != "UTF8":  # as on a server installed without a locale
         return (
             f"The database has the encoding {encoding}, which cannot hold all names. Create it anew with `createdb"
             " --encoding UTF8 --locale C.UTF-8 --template template0`."
+        )
+    if schema != "public":  # as a search_path says, or because a schema has the user's name
+        found = f"in the schema {schema}" if schema else "nowhere"
+        return (
+            f"The user of DATABASE_URL would create tables {found}, but they belong in the schema public. Let the user"
+            f" own the database, and run `{remedy}`."
         )
     return ""
 

@@ -27,8 +27,9 @@ ORDER BY xact_start LIMIT 1
 """
 # Left behind by an interrupted CREATE INDEX CONCURRENTLY, and in the way of the next attempt.
 _HALF_BUILT = """
-SELECT quote_ident(c.relname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-WHERE NOT i.indisvalid AND c.relnamespace = 'public'::regnamespace
+SELECT quote_ident(c.relname) FROM pg_index i
+JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE NOT i.indisvalid AND n.nspname = current_schema
 """
 
 
