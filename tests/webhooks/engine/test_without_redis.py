@@ -1,9 +1,11 @@
 """A worker delivers by a clock of its own: neither Redis nor beat is needed, and nothing that Redis says ends it."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+from celery import Celery
 
 from codservice.operations import duties
 from tests.harness.background import PATIENCE, eventually
@@ -63,12 +65,18 @@ def test_an_hours_backlog_is_sent_once_by_itself(start, receiver, webhook_to):
 
 
 def test_two_beats_and_two_workers_send_nothing_twice(start, receiver, webhook_to, tmp_path, capfd):
+    """With the rights in Redis that docs/operators.md names."""
     receiver.default = answer(after=0.1)
     webhook = webhook_to(receiver.url())
     write(webhook, 300)
     with running_broker(tmp_path / "broker") as broker:
-        *_, worker = (start(name, broker.url) for name in ("beat", "beat", "worker", "worker"))
+        rights = re.search(r"ACL SETUSER (.+)", (CHECKOUT / "docs/operators.md").read_text())[1]
+        broker.client.execute_command("ACL", "SETUSER", *rights.split())
+        url = broker.url.replace("unix://", "unix://codservice:PASSWORD@")
+        *_, worker = (start(name, url) for name in ("beat", "beat", "worker", "worker"))
         eventually(lambda: duties.age("beat") is not None)
+        assert Celery(broker=url.replace("unix:", "redis+socket:")).control.ping(timeout=PATIENCE, limit=1)
+        assert broker.client.acl_log() == []
         write(webhook, 300)
         eventually(lambda: not Delivery.objects.filter(status="pending").exists())
     assert len(receiver.requests) == len({request.delivery for request in receiver.requests}) == 600
