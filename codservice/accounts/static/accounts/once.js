@@ -25,6 +25,11 @@
   });
   if (!document.querySelector("script[data-person]")) tellOtherTabs();
 
+  // A page that is shown again as it was left, by going back, has its answer.
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) sent = { at: 0 };
+  });
+
   // Nothing is sent if the person chooses to stay on the page (unsent.js).
   addEventListener("beforeunload", (event) => {
     setTimeout(() => { if (event.defaultPrevented) sent = { at: 0 }; });
