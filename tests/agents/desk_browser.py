@@ -48,11 +48,11 @@ def open_panel(page: Page, name: str) -> None:
     page.locator("#outcome summary", has_text=name).click()
 
 
-def press_of_layout(page: Page, key: str, code: str) -> None:
+def press_of_layout(page: Page, key: str, code: str, **modifiers: bool) -> None:
     """Press a key of a non-American keyboard, by what it writes (`key`) and its position (`code`)."""
     page.evaluate(
         "said => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { ...said, bubbles: true }))",
-        {"key": key, "code": code},
+        {"key": key, "code": code, **modifiers},
     )
 
 

@@ -195,7 +195,8 @@ def test_letters_are_what_is_written_on_the_keys(
     page = visit().sign_in("samira")
     call_next(page)
     settled(page)
-    press_of_layout(page, "q", "KeyA")  # no shortcut
+    for other, place, is_alt_graph in [("q", "KeyA", False), ("¹", "Digit1", True)]:  # no shortcuts
+        press_of_layout(page, other, place, modifierAltGraph=is_alt_graph)
     expect(page.get_by_role("button", name="Confirm them all")).to_be_hidden()
     press_of_layout(page, key, code)
     expect(page.get_by_role("button", name="Confirm them all")).to_be_visible()

@@ -8,12 +8,17 @@ function keyOf(event) {
   return place && event.key.length === 1 ? place[1].toLowerCase() : event.key;
 }
 
+/** AltGr, which writes # or @, counts as no other modifier everywhere. */
+function isWithModifier(event) {
+  return ["Control", "Alt", "AltGraph", "Meta", "Shift"].some((name) => event.getModifierState(name));
+}
+
 function isTyping(target) {
   return target.matches("textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])");
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.repeat || event.isComposing) return;
+  if (isWithModifier(event) || event.repeat || event.isComposing) return;
   if (event.key === "Escape") {
     document.activeElement.blur();
     document.querySelectorAll("details[name][open]").forEach((panel) => turn(panel));
