@@ -136,6 +136,12 @@ def test_the_bar_says_how_many_are_chosen_and_hides_nothing(
             "document.activeElement.getBoundingClientRect().bottom"
             " <= document.querySelector('.bulk').getBoundingClientRect().top + 1"
         )
+    # After going back, the same orders are chosen, though the list has changed.
+    page.goto("/console/review/")
+    lifecycle.cancel(Order.objects.get(customer_name="Customer 0").id, actor=Actor.of_staff(supervisor))
+    page.go_back()
+    expect(boxes).to_have_count(11)
+    expect(said).to_have_text("Chosen: 11")
 
 
 def test_a_supervisor_sets_a_customer_free_and_calls_from_the_review_list(
