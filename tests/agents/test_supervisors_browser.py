@@ -12,6 +12,7 @@ from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
 from tests import factories
+from tests.harness.browser import TIMES_LEFT_TO_WEBKIT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -58,6 +59,7 @@ def test_every_page_is_for_everybody(
         page.goto(path)
         assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        assert page.evaluate(TIMES_LEFT_TO_WEBKIT) == 0, path
         assert page.evaluate(small, pressed) == [], path
         assert len(page.content().encode()) < 100_000
         for field in page.locator("[type=number]").all():

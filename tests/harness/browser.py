@@ -22,6 +22,10 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 RULES_OF_COLOURS = ["color-contrast", "link-in-text-block"]
 # Finishes the transitions in which links and buttons change colours.
 ARRIVE = "document.getAnimations().filter(each => each instanceof CSSTransition).forEach(each => each.finish())"
+# How many days and times on an Arabic page WebKit would write from the right, as 59:23. Chromium itself does not.
+TIMES_LEFT_TO_WEBKIT = """(rules => [...document.querySelectorAll('[type=date], [type=time], [type=datetime-local]')]
+    .filter(field => !rules.some(rule => rule.style?.direction === 'ltr' && field.matches(rule.selectorText))).length)
+    ([...document.styleSheets].flatMap(sheet => [...sheet.cssRules]))"""
 PATIENCE = 60_000  # milliseconds; a busy machine is not the page's fault
 # Makes pages wait a quarter as long for answers.
 IMPATIENT = "{ const of = AbortSignal.timeout; AbortSignal.timeout = ms => of.call(AbortSignal, ms / 4) }"

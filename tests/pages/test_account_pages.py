@@ -13,7 +13,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, Membership, User
 from orders import lifecycle
 from tests import factories
-from tests.harness.browser import SCHEMES, Visit
+from tests.harness.browser import SCHEMES, TIMES_LEFT_TO_WEBKIT, Visit
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
 from tests.harness.world import PAYLOADS, order_of
@@ -108,6 +108,7 @@ def test_no_page_breaks_a_rule(
     for path in paths:
         page = person.look_at(path)
         assert page.evaluate("document.documentElement.dir") == direction
+        assert page.evaluate(TIMES_LEFT_TO_WEBKIT) == 0, path
         axe(page, *SCHEMES)
     for path, submit in (
         ("/account/keys", "form[action$=keys] button"),
