@@ -87,7 +87,7 @@ def edit(
 
     `check`, and `changes` if it is a function, are called with the locked order; `check` refuses by raising. Raises
     NotEditable, also when MOST_EDITS would be exceeded; Changed; Invalid if no line or more than MAX_LINES would be
-    left, or the total would leave its bounds; and Order.DoesNotExist if the order is not in `account_id`, when given.
+    left, or the total would leave its bounds; and Order.DoesNotExist as `lifecycle.move` does.
     """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
@@ -147,9 +147,10 @@ def check_total(total: Decimal) -> None:
 def _call_again(order: Order) -> list[str]:
     """Plan a call for an order with a new number, and return the columns to write.
 
-    If the old number was wrong, agents call now, with all their attempts, without waiting for a supervisor's review.
+    If the old number was wrong, agents call now, with all their attempts, without waiting for a supervisor's review. A
+    remark since then does not change that.
     """
-    said = order.call_notes.exclude(outcome__in=CallNote.NOTHING_NEW)
+    said = order.call_notes.exclude(outcome__in=(*CallNote.NOTHING_NEW, CallNote.Outcome.NOTE))
     last = said.order_by("-created_at", "-id").first()
     if order.call_state != CallState.REVIEW or last is None or last.outcome != CallNote.Outcome.WRONG_NUMBER:
         return []

@@ -106,7 +106,8 @@ def failing_webhooks(account: Account, today: date) -> Need | None:
 
 # Uses the index `call_note_wrong_number`. Left out are orders that were put back into the queue or answered since, and
 # those with a new number, which agents call at once. Where they do not, the new number may be the same one, written in
-# another way. Only an order's last such note counts: it is itself something new after those before it.
+# another way. Only an order's last such note counts: it is itself something new after those before it. A `note` is a
+# remark that says nothing of the number while the order waits for a supervisor, and else put it back into the queue.
 _WRONG = """
 SELECT id, customer_name, phone_e164, called FROM (
     SELECT o.id, o.customer_name, o.phone_e164, n.created_at, coalesce(edit.old, o.customer_phone) AS called
@@ -123,6 +124,7 @@ SELECT id, customer_name, phone_e164, called FROM (
         AND (edit.old IS NULL OR o.call_state IN ('review', 'test')) AND NOT EXISTS (
             SELECT FROM orders_callnote s
             WHERE s.order_id = o.id AND s.created_at > n.created_at AND s.outcome <> ALL(%(nothing_new)s)
+                AND NOT (s.outcome = 'note' AND o.call_state = 'review')
         )
     ORDER BY o.id DESC LIMIT %(most)s
 ) AS wrong ORDER BY created_at DESC

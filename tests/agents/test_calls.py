@@ -232,13 +232,15 @@ def test_a_wrong_number_waits_for_review(order: Order, screen: Screen) -> None:
     assert order.call_state == "review"
 
 
-@pytest.mark.parametrize("since", [None, "no_answer", "skipped:line"])
+@pytest.mark.parametrize("since", [None, "no_answer", "skipped:line", "note"])
 def test_a_wrong_number_that_its_merchant_corrects_is_called_again(
-    since: str | None, order: Order, screen: Screen
+    since: str | None, order: Order, agent: User, screen: Screen
 ) -> None:
     shop = Actor(Role.MERCHANT, "shop")
     screen.press("wrong_number")
-    if since:
+    if since == "note":
+        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="I have asked the shop")
+    elif since:
         take(screen.browser, order).press(since)
     amending.amend(order.account_id, order.id, {"notes": "Try once more"}, actor=shop)
     order.refresh_from_db()

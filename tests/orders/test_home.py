@@ -238,6 +238,11 @@ def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Clien
     for at, is_shown in ((first - timedelta(seconds=1), False), (first, True)):
         CallNote.objects.filter(outcome="wrong_number").update(created_at=at)
         assert ("1 order has a wrong phone number" in page(browser)) == is_shown, "Algeria's days"
+    Order.objects.filter(id=order.id).update(call_state="review")
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="Whose is it?")
+    assert "1 order has a wrong phone number" in page(browser), "a remark says nothing of the number"
+    Order.objects.filter(id=order.id).update(call_state="retry")
+    assert "Needs your attention" not in page(browser), "a supervisor has put it back into the queue"
     editing.edit(order.id, editing.Edit(customer_phone="0661223344", phone_e164="+213661223344"), actor=SUPERVISOR)
     assert "Needs your attention" not in page(browser)
 
