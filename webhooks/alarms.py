@@ -26,7 +26,7 @@ DUTY = "webhook-alarms"
 AT_MOST_EVERY = timedelta(days=1)  # between mails that a webhook fails
 LEASE = timedelta(minutes=5)
 SECONDS = 20.0  # how long a round holds one of a worker's few threads; slow mails leave the rest to the next round
-MOST = 500  # webhooks in a round
+MOST = 500  # failing webhooks in a round, and as many that are well again
 
 
 def tell() -> int:
@@ -67,19 +67,23 @@ def _tell_all(webhooks: WebhookQuerySet, what: str, until: float) -> int:
 
 
 def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
-    """Send one mail about all these webhooks of an account. If that fails, the next round tries again."""
+    """Send one mail about all these webhooks of an account, if its holder is to get any. Returns whether it was sent.
+
+    If that fails, the next round tries again.
+    """
     account = webhooks[0].account
     holder = account.holder  # a twin has none: nobody needs a mail about a developer's own receiver
-    if account.is_active and holder is not None and holder.is_active and holder.email:
+    to = holder.email if account.is_active and holder is not None and holder.is_active else ""
+    if to:
         context = {"webhooks": webhooks, "account": account, "link": _link()}
         subject, text = mails.subject_and_text(f"webhooks/mail_{what}", context)
         try:
-            mails.send(subject, text, holder.email)
+            mails.send(subject, text, to)
         except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
             logger.warning("the holder of account %s could not be mailed about a webhook: %s", account.id, error)
             return False
     _note([webhook.id for webhook in webhooks], what)
-    return True
+    return bool(to)
 
 
 def _note(ids: Sequence[UUID], what: str) -> None:
