@@ -29,5 +29,6 @@ def problem() -> str:
     )
     return (
         f"stock differs from its last movement (products: {rows[0][-1]}): {shown}. Something other than the service has"
-        " changed the table. Ask the merchants for the true numbers, and set them with the API or `import_products`."
+        " changed the table. Ask the merchants for the true numbers, and have them set on the products' pages or by"
+        " PUT /api/v1/inventory, even where the stock is right. (`import_products` leaves what is right as it is.)"
     )

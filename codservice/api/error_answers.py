@@ -30,8 +30,8 @@ MESSAGES = {
     "method_not_allowed": "This address does not accept this method. `Allow` says which it accepts.",
     "unsupported_media_type": "Send the body with Content-Type: application/json, in UTF-8 and not compressed.",
     "rate_limited": "Too many requests. Try again after `Retry-After` seconds.",
-    "server_error": "Something went wrong on our side. Try again later, which is safe, and tell us the "
-    "X-Request-Id if it goes on.",
+    "server_error": "Something went wrong on our side. Try again later, an import with the same Idempotency-Key, and "
+    "tell us the X-Request-Id if it goes on.",
     "unavailable": "The service cannot answer just now. Try again after `Retry-After` seconds.",
 }
 
