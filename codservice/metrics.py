@@ -104,7 +104,7 @@ RATE_LIMIT_OPEN = Counter("codservice_rate_limit_opened", "Times that Redis was 
 
 
 def route_of(request: HttpRequest) -> str:
-    """Return the URL's pattern, or one word for all requests that were refused before it was known or match none."""
+    """Return the URL's pattern, or one word for files and one for requests that match none or were refused before."""
     if request.resolver_match:
         return request.resolver_match.route
     return "static" if request.path.startswith(settings.STATIC_URL) else "unmatched"
@@ -135,7 +135,8 @@ _figures: dict[str, tuple[str, Sequence[str], Callable[[], Reading]]] = {}
 def add_figure(name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()) -> None:
     """Show on /metrics what `read` returns: the values of the labels, and a figure for each.
 
-    `read` must be cheap, however much is stored, and the same on every host. On a DatabaseError the figure is left out.
+    `read` must be cheap, however much is stored, and the same on every host. After a DatabaseError this figure and all
+    that follow are left out.
     """
     _figures[name] = meaning, labels, read
 

@@ -55,7 +55,7 @@ class _Middleware:
 class RequestId(_Middleware):
     """Set `X-Request-Id` on every answer: the client's if it is acceptable, else a new one.
 
-    As the outermost, it also writes a log line for every request and counts it for /metrics.
+    As the outermost, it also writes a log line for every request but health checks, and counts it for /metrics.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:

@@ -91,7 +91,7 @@ class Counter:
     def use(self, *limits: tuple[str, int]) -> Usage:
         """Count one request in each `(name, limit)`, or in none of them if one is used up.
 
-        The usage's `limit` is that of the first. If Redis does not answer, the request passes as the first of a window.
+        The usage's `limit` is that of the first. If Redis does not answer, the request passes without being counted.
         """
         limit = limits[0][1]
         unknown = Usage(limit, limit, WINDOW, is_exceeded=False)

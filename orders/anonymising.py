@@ -5,8 +5,8 @@
 It overwrites name, phones, address, the wilaya and commune as they were sent, the merchant's notes, and the texts of
 calls, reasons and edits. It also overwrites other texts of the shop that may name the customer: the external id, the
 lines' attributes ("engraved: Nadia"), and their names where these are not the catalog's. What figures are made of
-stays: codes of wilaya and commune, amounts, products, quantities, statuses, outcomes of calls, times, and who worked
-on it.
+stays: codes of wilaya and commune, source, amounts, products, quantities, statuses, outcomes of calls, times, and who
+worked on it.
 """
 
 from collections.abc import Callable, Mapping

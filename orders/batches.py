@@ -25,7 +25,7 @@ class BatchCreatedBody(Struct):
 
 class BatchErrorBody(Struct):
     index: _Index
-    external_id: Annotated[str | None, Meta(description="As it was sent; null if it cannot be used.")]
+    external_id: Annotated[str | None, Meta(description="As an import would keep it; null if it cannot be used.")]
     error: Literal["validation_failed", "duplicate"]
     message: str
     errors: Annotated[

@@ -1,8 +1,8 @@
 """The sums of an account's days (`DayFigure`), which `daily` reads: how they are made, and made anew.
 
-`sum_up`, which beat calls for every minute, writes them by `daily`'s own statement. The sums are never wrong. They end
-at a moment before which no transaction began that is still open (`complete_until`), and triggers (migration `days`)
-note the day of any earlier row that changes afterwards in `ChangedDay`, in the same transaction.
+`sum_up` writes them by `daily`'s own statement; a task that beat sends every minute calls it. The sums are never wrong.
+They end at a moment before which no transaction began that is still open (`complete_until`), and triggers (migration
+`days`) note the day of any earlier row that changes afterwards in `ChangedDay`, in the same transaction.
 
 What is summed up over all accounts (`OVER_ALL`) follows the same rules, with `complete_until`, and `take_changed`
 without an account.

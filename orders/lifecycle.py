@@ -247,7 +247,7 @@ def move(
 ) -> Order:
     """Make the move `name` of the table, as the function for it does.
 
-    Raises a Refused, or Order.DoesNotExist if the order is not in `account_id`, when that is given.
+    Raises a Refused, or Order.DoesNotExist if there is no such order, or none in `account_id` when that is given.
     """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
@@ -306,7 +306,7 @@ _LOCKED_ONE = _LOCKED.format(
 
 
 def lock_one(order_id: UUID, account_id: UUID | None = None) -> Order:
-    """Lock one order, likewise. Raises Order.DoesNotExist if it is not in `account_id`, when that is given."""
+    """Lock one order, likewise. Raises Order.DoesNotExist as `move` does."""
     locked = _lock(_LOCKED_ONE, {"id": order_id, "account": account_id})
     if not locked:
         raise Order.DoesNotExist

@@ -474,7 +474,7 @@ class DayFigure(models.Model):
         PRODUCT = "product"  # its id
         NAME = "name"  # the name of a line without a product
         REASON = "reason"  # why orders were canceled, up to a colon
-        WAIT = "wait"  # how long the first call took: the number of the span in `daily.WAITS`
+        WAIT = "wait"  # how long orders waited for their first call: the number of the span in `daily.WAITS`
 
     id = models.BigAutoField(primary_key=True)
     account = account_column()

@@ -1,6 +1,6 @@
 """Anonymising the customers of old orders, as Algeria's law on personal data (18-07) asks for.
 
-An order that ended CUSTOMER_RETENTION_DAYS ago, and that nobody has called about since, no longer needs its customer:
+An order that ended CUSTOMER_RETENTION_DAYS ago, and has no call note from these days, no longer needs its customer:
 `orders.anonymising` says what is overwritten.
 
 Test orders, those of accounts' twins, are deleted TEST_ORDERS_KEPT after their import. Their events stay longer, as the

@@ -100,8 +100,8 @@ ORDER BY d.next_attempt_at
 def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Post]:
     """Claim up to `limit` due deliveries for the worker that `token` names.
 
-    First attempts come before retries; webhooks take turns, each with its oldest first. Deliveries to webhooks whose
-    last attempt failed come last and are at most `limit_failing`.
+    First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among
+    retries, deliveries to webhooks whose last attempt failed come last; of these it claims at most `limit_failing`.
 
     Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
     Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.
@@ -347,7 +347,7 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
     """Write the results of attempts. An attempt whose claim another worker has by now does not count.
 
     Raises DatabaseError while the database is away; what counted before that does not count again. A result that cannot
-    be written does not stop the others: it is noted as UNRECORDED, or its delivery is ended without a note.
+    be written does not stop the others: it is noted as UNRECORDED, or its delivery is ended without a note or put off.
     """
     close_old_connections()
     results = [

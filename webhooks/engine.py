@@ -291,7 +291,9 @@ class _Settling:
         return 1.0
 
     def ended(self, tries: float) -> list[Outcome]:
-        """Return the results that are done with. Those that cannot be written are given up after `tries` more tries."""
+        """Return the results that are done with. They are given up when writing has failed more than `tries` times in
+        a row.
+        """
         if self._future is None or not self._future.done():
             return []
         future, self._future = self._future, None

@@ -1,8 +1,8 @@
-"""Which merchants an agent serves: those that a supervisor chose, and those whose customers are called in the agent's
-languages. The statements that serve, count and find the next call include its SQL.
+"""Which merchants an agent serves: of those that a supervisor chose (or of all), the ones whose customers are called in
+one of the agent's languages. The statements that serve, count and find the next call include its SQL.
 
-No order says what its customer speaks. What is known are the languages of a merchant's call scripts: agents who speak
-one of them serve that merchant. A merchant without a script is served by all.
+No order says what its customer speaks. What is known are the languages of a merchant's call scripts: an agent must
+speak one of them. A merchant without a script may be served in any language.
 
 A promised call is made by the agent who promised it or whom a supervisor gave it to, whoever the merchant is. One call
 is about all of a customer's pending orders, of every merchant.

@@ -1,6 +1,6 @@
 """Who calls whom. A claim puts one customer, by phone number, and all their pending orders in the hands of one agent.
 
-Each function runs one or two statements; `decisions` has what only a claim's holder may do.
+`decisions` has what only a claim's holder may do.
 """
 
 from collections.abc import Iterable
@@ -131,8 +131,9 @@ SELECT (SELECT count(*) FROM claim) + (SELECT count(*) FROM new)
 def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
     """The id of the agent's claim on the next customer to call.
 
-    None when no customer is due whose merchant the agent serves (`assignment`) and has calling hours now. A customer
-    whom the agent already holds comes first; of several, the claim `first` is preferred.
+    None when no customer is due within their merchant's calling hours whom the agent promised to call or whose merchant
+    the agent serves (`assignment`). A customer whom the agent already holds comes first; of several, the claim `first`
+    is preferred.
 
     Any number of agents may ask at once. Orders that another agent is just claiming are passed over. An agent who loses
     the race for a customer with two orders asks again.

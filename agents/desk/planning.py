@@ -116,10 +116,11 @@ def opening(at: datetime, windows: Sequence[Window]) -> datetime:
 def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], windows: Sequence[Window]) -> datetime:
     """When to call again after the unanswered calls at `tried`, the last of which was just now.
 
-    Never before `retry_minutes` are over and never outside the merchant's `windows`. The part of the day with the
-    fewest unanswered calls is preferred; on a tie, the part of the last call comes last. That part is awaited until the
-    end of the next working day at most: one that only other hours have, such as a season's, may be weeks away. A call
-    outside all hours, the usual ones and those of `windows`, counts for no part.
+    Never before `retry_minutes` are over and, if there are any, never outside the merchant's `windows`. The part of the
+    day with the fewest unanswered calls is preferred, and of several the soonest; the last call that counts for a part
+    counts twice. That part is awaited until the end of the next working day at most: one that only other hours have,
+    such as a season's, may be weeks away. A call outside all hours, the usual ones and those of `windows`, counts for
+    no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)
     hours = {*rules.shifts, *((_clock(opens), _clock(closes)) for opens, closes in windows)}

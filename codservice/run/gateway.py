@@ -30,7 +30,8 @@ from codservice.wire import MAX_BODY
 logger = logging.getLogger("codservice.web")
 
 BODY_SECONDS = 20.0
-# From a request's first byte to its answer's: a statement may take 30 s, and requests may wait for threads.
+# From a request's complete head to its answer's first piece: a statement may take 30 s, and requests may wait for
+# threads.
 REQUEST_SECONDS = 60.0
 # A body that is not kept is read to its end and dropped, up to this size: a client that is still sending when the
 # connection is closed sees a reset instead of the answer.

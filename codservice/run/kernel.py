@@ -73,7 +73,7 @@ def adopt_orphans() -> None:
 def allow_open_files(count: int) -> int:
     """Raise the limit on open files to `count`; each connection is one, and many systems allow 1024 by default.
 
-    Returns how many are allowed, as some systems allow fewer."""
+    Returns how many of these are allowed, as some systems allow fewer."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if most == resource.RLIM_INFINITY else min(count, most)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
