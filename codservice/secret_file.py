@@ -27,7 +27,7 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
                 return {}
             if is_old:
                 raise CannotStart(
-                    f"{path} is missing, but its database {cluster} exists. Restore the file from a backup, or set"
+                    f"{path} is missing, but its database {cluster} exists. Restore the file from your copy, or set"
                     f" {' and '.join(NAMES)} to the values that the service uses."
                 )
             make_data_folder(Layout(data_dir))
@@ -39,10 +39,10 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
     except OSError as error:
         raise CannotStart(f"The secrets file {path} cannot be read or created: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise CannotStart(f"{path} is not a text file. Restore it from a backup.") from error
+        raise CannotStart(f"{path} is not a text file. Restore it from your copy.") from error
     pairs = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     if missing := [name for name in NAMES if not pairs.get(name)]:
-        raise CannotStart(f"{path} has no {' and no '.join(missing)}. Restore it from a backup.")
+        raise CannotStart(f"{path} has no {' and no '.join(missing)}. Restore it from your copy.")
     return pairs
 
 

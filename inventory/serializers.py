@@ -72,7 +72,7 @@ class StockUpdate(serializers.Serializer):
 
 
 class ProductDraft(serializers.Serializer):
-    """A product as it should be. Fields that are left out or null stay as they are."""
+    """A product as it should be. Optional fields that are left out or null stay as they are."""
 
     sku = Text(max_length=64, help_text="Your own name for the product, which never changes.")
     name = Text(max_length=255)

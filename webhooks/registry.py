@@ -271,5 +271,5 @@ def problem_with_secrets() -> str:
         return ""
     return (
         f"some cannot be read (unreadable: {count}), so nothing is sent to their webhooks. Put the key that encrypted"
-        " them back into ENCRYPTION_KEYS (it is kept with the backups), and restart."
+        " them back into ENCRYPTION_KEYS (it is in your copy of the secrets), and restart."
     )

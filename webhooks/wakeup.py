@@ -47,7 +47,7 @@ def after_commit() -> None:
 
 
 def ring() -> None:
-    """Wake a worker now. Never raises, and takes no longer than Redis's timeout."""
+    """Wake a worker now. Never raises, and gives up when Redis does not answer in time."""
     global _paused_until
     if time.monotonic() < _paused_until:
         return

@@ -23,7 +23,7 @@ from orders.models import Order, Status
 
 LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
 OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
-MOST_ORDERS = 20  # of one customer at once; the others come when these are decided
+MOST_ORDERS = 20  # of one customer at once; the others come after these
 
 
 class HeldByAnother(Refused):

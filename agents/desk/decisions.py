@@ -126,12 +126,12 @@ def note_call(
     to: User | None = None,
     shown_at: datetime | None = None,
 ) -> None:
-    """Note a call that decided nothing on every pending order of the customer, and release the customer.
+    """Note a call that decided nothing on each pending order of the customer, and release the customer.
 
-    Unanswered calls never cancel: the order comes back by its merchant's rules (`planning.after`). `seen` has the
-    versions that the agent saw; `shown_at` is as in Decision. With HANDED_OVER, `to` is the colleague, or None for a
-    supervisor. Raises NotHeld, TooSoon, NotServed when the colleague does not serve one of the merchants, and Changed
-    when an order is not as the agent saw it.
+    Of more than `claims.MOST_ORDERS`, the rest is left for the next call. Unanswered calls never cancel: an order comes
+    back by its merchant's rules (`planning.after`). `seen` has the versions that the agent saw; `shown_at` is as in
+    Decision. With HANDED_OVER, `to` is the colleague, or None for a supervisor. Raises NotHeld, TooSoon, NotServed when
+    the colleague does not serve one of the merchants, and Changed when an order is not as the agent saw it.
     """
     agent = call.agent
     assert agent is not None  # noqa: S101  (at the desk somebody calls)

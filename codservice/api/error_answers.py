@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 MESSAGES = {
     "bad_request": "The request cannot be read.",
     "unauthenticated": "Send a valid API key: Authorization: Bearer <API_KEY>.",
-    "https_required": "Use https. The key was sent unencrypted and was not accepted. Revoke it and create a new one.",
+    "https_required": "Use https. A key that was sent unencrypted is not accepted: revoke it and create a new one.",
     "insufficient_scope": "This API key lacks the scope that this call needs.",
     "not_found": "There is nothing at this address, or it belongs to another account.",
     "method_not_allowed": "This address does not accept this method. `Allow` says which it accepts.",
