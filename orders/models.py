@@ -189,7 +189,7 @@ class Order(models.Model):
         indexes = [
             # A merchant's list, newest first.
             models.Index(F("account"), F("created_at").desc(), F("id").desc(), name="order_list"),
-            # The same with `status`; and the desk's oldest pending orders of an account.
+            # The same with `status`; and, for the desk, an account's pending orders.
             models.Index(
                 F("account"), F("status"), F("created_at").desc(), F("id").desc(), name="order_list_by_status"
             ),
@@ -227,7 +227,7 @@ class Order(models.Model):
                 condition=Q(status=Status.PENDING, call_state=CallState.CALLBACK),
                 name="order_callback_of_agent",
             ),
-            # Possible duplicates: the same address on the same day. A digest, because addresses are long.
+            # Possible duplicates: the same address within 24 hours. A digest, because addresses are long.
             models.Index(MD5(Lower("customer_address")), "created_at", name="order_by_address"),
             # The console's search by the last digits of a phone number, and by the beginnings of a name's words.
             models.Index(PHONE_END, name="order_by_phone_end"),

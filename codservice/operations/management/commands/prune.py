@@ -27,7 +27,7 @@ anonymises customers of orders that ended over CUSTOMER_RETENTION_DAYS ago. Safe
             type=int,
             default=default,
             metavar="DAYS",
-            help="how long to keep deliveries, attempts, events and deleted webhooks, at least 32 days"
+            help="how long to keep deleted webhooks and, 32 days at least, deliveries, attempts and events"
             f" (DELIVERY_RETENTION_DAYS: {default})",
         )
         parser.add_argument("--dry-run", action="store_true", help="only count")
