@@ -53,7 +53,9 @@ def unclaimed(webhook: str, most: str) -> str:
     return of_each_lane(_UNCLAIMED, webhook=webhook, most=most)
 
 
-NOBODY = UUID(int=0)  # the token on claims of deliveries that are put off: no attempt of them is under way
+# The token on claims that no worker settles any more: of deliveries that are put off, and of attempts whose answer must
+# not be written (`personal`). They do not count as under way.
+NOBODY = UUID(int=0)
 UNDER_WAY = f"""(
     SELECT * FROM webhooks_claim WHERE until > now() AND token <> '{NOBODY}'
 ) AS under_way"""  # noqa: S608  (of our own text)
