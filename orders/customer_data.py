@@ -127,8 +127,9 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
     """Overwrite the customer wherever the account, or its twin, knows them, and record that it was done.
 
     That is in their orders, with history, calls and edits (`orders.anonymising`); in events, the feed and the log of
-    deliveries; in answers kept for an Idempotency-Key; in refused rows of files; and in what `anonymising.COPIES`
-    names. Orders that once had the number and now have another lose it where it is kept, and the edits made until then.
+    deliveries; in answers kept for an Idempotency-Key, save refusals, which name nobody; in refused rows of files; and
+    in what `anonymising.COPIES` names. Orders that once had the number and now have another lose it where it is kept,
+    and the edits made until then.
 
     Raises FileUnderWay or StillOpen with nothing erased, unless an open order came meanwhile. A file sent from now on
     may bring the customer back: it is the merchant's new word. Each BATCH of orders is one transaction, and so is each
