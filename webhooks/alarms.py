@@ -37,8 +37,10 @@ def tell() -> int:
     until = time.monotonic() + SECONDS
     try:
         webhooks = Webhook.objects.filter(deleted_at=None, is_active=True)
-        # The previous release, which still runs during a migration, does not set this time.
-        webhooks.filter(is_failing=True, failing_since=None).update(failing_since=Now())
+        # The previous release, which still runs during a migration, does not set this time. It is ahead when the
+        # database's clock was set back.
+        unknown = Q(failing_since=None) | Q(failing_since__gt=Now())
+        webhooks.filter(unknown, is_failing=True).update(failing_since=Now())
         news = [("failing", _failing(webhooks)), ("well", _well(webhooks))]
         if randbits(1):
             news.reverse()
@@ -48,7 +50,7 @@ def tell() -> int:
 
 
 def _failing(webhooks: WebhookQuerySet) -> WebhookQuerySet:
-    is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY)
+    is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY) | Q(alarmed_at__gt=Now())
     return webhooks.unanswered().filter(is_time, is_alarmed=False)
 
 

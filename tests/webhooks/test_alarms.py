@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core import mail
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from codservice import mails
@@ -109,6 +110,15 @@ def test_at_most_one_a_day(alice: Account, webhook: Webhook) -> None:
     assert len(mail.outbox) == 2  # one that it fails, one that it is well
     attempt(alice, "status")
     let_pass(hours=23)
+    assert tasks.tell_of_failing() == 1
+
+
+def test_a_clock_that_is_set_back_silences_no_alarm(alice: Account, webhook: Webhook) -> None:
+    Webhook.objects.update(alarmed_at=Now() + timedelta(days=365))
+    attempt(alice, "status")
+    Webhook.objects.update(failing_since=Now() + timedelta(days=365))
+    assert tasks.tell_of_failing() == 0
+    let_pass(minutes=61)
     assert tasks.tell_of_failing() == 1
 
 
