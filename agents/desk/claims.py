@@ -111,20 +111,22 @@ RETURNING phone_e164, statement_timestamp()
 """  # noqa: S608  (our own condition)
 
 # Claims are shortened, not ended: agents may be calling these customers, and their next activity renews the lease. New
-# orders wait only when skipped. A promised time stays as it was said.
+# orders wait only when skipped, and no merchant's rules make a retry wait longer than the hours that planning looks at.
+# A promised time stays as it was said.
 _SHORTEN = """
 WITH claim AS (
     UPDATE agents_claim SET expires_at = clock_timestamp() + %(lease)s::interval
     WHERE expires_at > clock_timestamp() + %(lease)s::interval
     RETURNING id
-), new AS (
+), waiting AS (
     UPDATE orders_order SET call_due_at = statement_timestamp() WHERE id = ANY(ARRAY(
-        SELECT id FROM orders_order WHERE status = 'pending_confirmation' AND call_state = 'new'
-          AND call_due_at > statement_timestamp() + %(skipped_for)s::interval
+        SELECT id FROM orders_order WHERE status = 'pending_confirmation' AND (
+            call_state = 'new' AND call_due_at > statement_timestamp() + %(skipped_for)s::interval
+            OR call_state = 'retry' AND call_due_at > statement_timestamp() + %(longest)s::interval)
         FOR NO KEY UPDATE SKIP LOCKED))
     RETURNING id
 )
-SELECT (SELECT count(*) FROM claim) + (SELECT count(*) FROM new)
+SELECT (SELECT count(*) FROM claim) + (SELECT count(*) FROM waiting)
 """
 
 
@@ -232,8 +234,10 @@ def shorten() -> int:
     """Mend what was written while the database's clock was ahead, once it is set back. Returns the number of rows
     changed.
 
-    A claim then ends after LEASE at the latest, and an order that nobody has been called about is due now.
+    A claim then ends after LEASE at the latest. An order that nobody has been called about is due now, and so is one
+    whose next try would come later than any merchant's rules say.
     """
+    longest = timedelta(days=hours.AHEAD + 1)
     with connection.cursor() as cursor:
-        cursor.execute(_SHORTEN, {"lease": LEASE, "skipped_for": SKIPPED_FOR})  # type: ignore[dict-item]
+        cursor.execute(_SHORTEN, {"lease": LEASE, "skipped_for": SKIPPED_FOR, "longest": longest})  # type: ignore[dict-item]
         return cursor.fetchone()[0]

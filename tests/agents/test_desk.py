@@ -140,17 +140,23 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_customer_up_for_as_long(
     assert claims.next_customer(colleague) not in (None, claim_id)
 
 
-def test_an_order_that_came_before_the_clock_was_set_back_is_called_for(alice: Account, agent: User) -> None:
-    """A promise is kept at the time that was agreed, and a skipped order comes again in a while."""
-    new, promised, skipped = (make_order(alice, customer_phone=f"055012345{number}") for number in range(3))
-    for order, state, minutes in ((new, "new", 180), (promised, "callback", 180), (skipped, "new", 14)):
+def test_an_order_that_came_before_the_clock_was_set_back_is_called_for(
+    alice: Account, agent: User, colleague: User
+) -> None:
+    """A promise is kept at the time that was agreed, a skipped order comes again in a while, a retry by the rules."""
+    a_year = 365 * 24 * 60
+    waits = [("new", 180), ("callback", 180), ("new", 14), ("retry", 28 * 24 * 60), ("retry", a_year)]
+    new, *_by_plan, late = made = [make_order(alice, phone=f"055012345{number}") for number in range(len(waits))]
+    for order, (state, minutes) in zip(made, waits, strict=True):
         Order.objects.filter(id=order.id).update(call_state=state, call_due_at=Now() + timedelta(minutes=minutes))
     assert claims.next_customer(agent) is None
 
-    assert tasks.shorten_claims() == 1
+    assert tasks.shorten_claims() == 2
+    assert tasks.shorten_claims() == 0
 
-    assert claims.next_customer(agent) is not None
-    assert Claim.objects.get().phone_e164 == new.phone_e164
+    served = [claims.next_customer(each) for each in (agent, colleague)]
+    phones = dict(Claim.objects.values_list("id", "phone_e164"))
+    assert [phones[claim_id] for claim_id in served] == [new.phone_e164, late.phone_e164]
 
 
 def test_a_supervisors_release_frees_the_customer(alice: Account, agent: User, colleague: User) -> None:
