@@ -186,8 +186,13 @@ _READ = """
 WITH summed AS MATERIALIZED (
     SELECT until FROM orders_summedup WHERE account_id = %(account)s
 ), changed AS MATERIALIZED (
-    SELECT DISTINCT day FROM orders_changedday
+    SELECT day FROM orders_changedday
     WHERE account_id = %(account)s AND day <= ((SELECT until FROM summed) AT TIME ZONE 'Africa/Algiers')::date
+    UNION
+    -- The clock was set back: what happens now is dated before `until`.
+    SELECT day::date FROM summed CROSS JOIN LATERAL generate_series(
+        (now() AT TIME ZONE 'Africa/Algiers')::date, (until AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
+    ) AS day WHERE until > now()
 ), {from_rows}, found AS (
     SELECT * FROM from_rows WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
