@@ -28,7 +28,8 @@ WORKER_SECONDS = 20.0  # how long a worker's turn lasts
 # The search begins and ends at events that are a day before and after the period, whose places in the feed are surely
 # before and after it: a place is a number given out while a transaction was open, and none takes longer than
 # `feed.LONGEST_TRANSACTION`. Open transactions are not missed, as the recovery does not end before they do. Ids have an
-# index but come from the clocks of web hosts, which may be wrong, so the event's time is checked too.
+# index but come from the clocks of web hosts, which may be wrong, so the event's time is checked too. One that is still
+# to come, as the database's clock was set back, says nothing about places.
 _BEGIN = """
 WITH webhook AS MATERIALIZED (
     SELECT id, account_id FROM webhooks_webhook
@@ -40,7 +41,7 @@ SELECT %(id)s, account_id, id, %(since)s, %(until)s,
         AND position IS NOT NULL ORDER BY id DESC LIMIT 1), -1),
     'ffffffff-ffff-ffff-ffff-ffffffffffff',
     least(webhooks_feed_position(), (SELECT position FROM webhooks_event WHERE id >= %(last_id)s
-        AND created_at >= %(last_at)s AND position IS NOT NULL ORDER BY id LIMIT 1))
+        AND created_at BETWEEN %(last_at)s AND now() AND position IS NOT NULL ORDER BY id LIMIT 1))
 FROM webhook
 RETURNING id
 """

@@ -16,7 +16,7 @@ from codservice.accounts.models import Account
 from tests.harness.background import at_once, eventually
 from tests.harness.client import ApiClient
 from tests.harness.deliveries import pass_time, publish, statuses
-from webhooks import delivery, recovery, registry, resending
+from webhooks import delivery, events, feed, recovery, registry, resending
 from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
@@ -352,6 +352,20 @@ def test_a_recovery_sends_only_what_happened_in_its_time(alice: Account, api: Ap
 
     times = {"since": now - timedelta(hours=4), "until": now - timedelta(hours=2)}
     assert recover(api, webhook, **times)["deliveries"] + rest() == 1
+    assert recover(api, webhook)["deliveries"] + rest() == 2
+
+
+def test_what_happened_after_a_wrong_clock_was_set_back_is_recovered(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Webhook.objects.update(events=["order.created"])
+    a_year_ahead = feed.first_id(timezone.now() + timedelta(days=365))
+    with monkeypatch.context() as wrong:
+        wrong.setattr(events, "uuid7", lambda: a_year_ahead)
+        publish(alice, days=-365)
+    publish(alice, 2)
+    Webhook.objects.update(events=[KIND])
+
     assert recover(api, webhook)["deliveries"] + rest() == 2
 
 
