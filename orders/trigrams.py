@@ -7,7 +7,8 @@ costs a look and changes nothing. Each account has its own hashes.
 A worker indexes orders, STEP at a time, so that imports pay nothing for it, and only for accounts with FEW or more:
 fewer are read as quickly. Orders that the index lacks are always read: those after the account's `Searchable.through`,
 and those in `SearchChange`, where triggers (migration `search`) note in the same transaction any order whose texts
-change or which is dated earlier. So the result is the same whatever was killed when.
+change or which is dated earlier. So the result is the same whatever was killed when. An index through a time that is
+still to come, as the clock was set back, is not used and is made anew.
 """
 
 import re
@@ -42,7 +43,8 @@ def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q
     texts = [text, number] if re.fullmatch(r"\+?[0-9]*", number) else [text]  # a phone has nothing but these
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT upper(%s), upper(%s), through FROM orders_searchable WHERE account_id = %s AND through IS NOT NULL",
+            "SELECT upper(%s), upper(%s), through FROM orders_searchable"
+            " WHERE account_id = %s AND through < clock_timestamp()",
             [texts[0], texts[-1], account_id],
         )
         *texts, through = cursor.fetchone() or ("", None)
@@ -114,11 +116,16 @@ def index(account_id: UUID) -> bool:
     mine = Order.objects.filter(account_id=account_id)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
-            "SELECT through FROM orders_searchable WHERE account_id = %s FOR UPDATE SKIP LOCKED", [account_id]
+            "SELECT through, through > clock_timestamp() FROM orders_searchable WHERE account_id = %s"
+            " FOR UPDATE SKIP LOCKED",
+            [account_id],
         )
         if not (found := cursor.fetchone()):
             return False
-        (through,) = found
+        through, is_ahead = found
+        if is_ahead:  # the clock was set back: what comes now is dated before `through`, so begin anew
+            cursor.execute("UPDATE orders_searchable SET through = NULL WHERE account_id = %s", [account_id])
+            through = None
         # Separate statements, so that each sees at least what the one before it has found.
         over = day_sums.complete_until(cursor) - SET_BACK
         cursor.execute(_TAKE_CHANGED, [account_id, STEP])

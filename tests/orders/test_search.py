@@ -122,6 +122,19 @@ def test_by_the_index_as_without_it(alice: Account, charlie: Account, seed: int)
 
 
 @pytest.mark.django_db
+def test_what_comes_after_the_clock_was_set_back_is_found(alice: Account) -> None:
+    orders_of(alice, Random(1), STEP)
+    index_texts()
+    Searchable.objects.update(through=F("through") + timedelta(days=2))
+    newest = make_order(alice, customer_name="Aaaa the newest")
+    for _ in range(2):
+        assert found(alice, "the newest") == [newest.id]
+        index_texts()
+    assert (Searchable.objects.get().through or timezone.now()) <= timezone.now()
+    assert OrderTrigrams.objects.count() == STEP
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("is_indexed", [False, True])
 def test_a_phone_is_found_in_whatever_form_it_was_sent_and_is_asked_for(alice: Account, is_indexed: bool) -> None:
     orders_of(alice, Random(1), STEP)
