@@ -31,10 +31,12 @@ _ADVICE = {
     errors.ReadOnlySqlTransaction: " Is it a standby, or is its disk full?",
     errors.LockNotAvailable: " Another session holds a lock that this needs. Try again.",
     errors.DeadlockDetected: " Another session held a lock that this needs. Try again.",
+    errors.DiskFull: " Free some space on PostgreSQL's disk.",
     errors.QueryCanceled: " Set DATABASE_STATEMENT_TIMEOUT=0 for this command to give it more time.",
 }
-# What PostgreSQL or PgBouncer says when all connections are taken; libpq keeps no error code for it.
+# What PostgreSQL or PgBouncer says when it lets nobody in; libpq keeps no error code for it.
 _CROWDED = re.compile("too many (clients|connections)|remaining connection slots|no more connections")
+_FULL = re.compile("No space left on device")
 
 
 _EXAMPLES = "examples:\n"
@@ -212,6 +214,8 @@ def cannot_be_used(error: DatabaseError) -> str:
         advice = _ADVICE.get(type(error.__cause__), "")
     elif _CROWDED.search(said):
         advice = " It accepts no more connections. Try again, or find out who is connected."
+    elif _FULL.search(said):
+        advice = _ADVICE[errors.DiskFull]
     elif is_set("DATABASE_URL"):
         advice = " Check PostgreSQL and DATABASE_URL."
     else:
