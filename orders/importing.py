@@ -92,10 +92,8 @@ def _outcomes(
 
 def products(account_id: UUID, orders: Iterable[Row]) -> dict[UUID | None, Product]:
     """The account's products that lines of `orders` name, by id; no statement if they name none."""
-    if not (wanted := {line.get("product_id") for order in orders for line in order.get("items", ())} - {None}):
-        return {}
-    found = Product.objects.filter(account_id=account_id, id__in=wanted).only("id", "name", "sku", "price")
-    return {product.id: product for product in found}
+    wanted = {line.get("product_id") for order in orders for line in order.get("items", ())} - {None}
+    return {product.id: product for product in Product.objects.named(account_id, ids=wanted)}
 
 
 def unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
@@ -126,11 +126,10 @@ class OrderRows(Intake):
         """The account's products that rows name by SKU, or by id without a price; no statement if they name none."""
         cells = [with_constants(self.constants, row.cells) for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells} - {""}
-        ids = {values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
-        if not (skus or ids):
-            return {}
-        found = Product.objects.filter(Q(sku__in=skus) | Q(id__in=ids), account_id=self.account_id)
-        return {name: each for each in found.only("id", "sku", "price") for name in (each.sku, each.id)}
+        without_price = (values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price"))
+        ids = {id_ for id_ in without_price if id_}
+        found = Product.objects.named(self.account_id, skus=skus, ids=ids)
+        return {name: each for each in found for name in (each.sku, each.id)}
 
     def _fees(self) -> Fees:
         """What deliveries cost for orders with neither fee nor total."""

@@ -6,6 +6,7 @@ from itertools import cycle
 from typing import Any
 
 from django.db import connection
+from django.db.models import Model
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -31,19 +32,20 @@ def fill(*accounts: Account) -> None:
 UNCOUNTED = ("relpages = 0, reltuples = -1", "relpages = 1000, reltuples = 0")
 
 
-def fill_uncounted(order: Order, believed: str) -> None:
-    """Write 10 000 copies of an order, numbered from 1, while PostgreSQL keeps to the statistics `believed`."""
+def fill_uncounted(row: Model, believed: str, *, number: str = "external_id") -> None:
+    """Write 10 000 copies of a row, numbered from 1, while PostgreSQL keeps to the statistics `believed`."""
+    table = row._meta.db_table
     with connection.cursor() as cursor:
         # Shrink the indexes, which keep the room that earlier tests took.
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; REINDEX TABLE orders_order; SET CONSTRAINTS ALL DEFERRED")
-        cursor.execute(f"UPDATE pg_class SET {believed} WHERE oid = 'orders_order'::regclass")
-        cursor.execute("DELETE FROM pg_statistic WHERE starelid = 'orders_order'::regclass")
+        cursor.execute(f"SET CONSTRAINTS ALL IMMEDIATE; REINDEX TABLE {table}; SET CONSTRAINTS ALL DEFERRED")
+        cursor.execute(f"UPDATE pg_class SET {believed} WHERE oid = '{table}'::regclass")
+        cursor.execute(f"DELETE FROM pg_statistic WHERE starelid = '{table}'::regclass")
         # In FROM, so that each row is made once: in the SELECT list the function would run for every column.
         cursor.execute(
-            "INSERT INTO orders_order SELECT copy.* FROM orders_order o, generate_series(1, 10000) n,"
-            " jsonb_populate_record(o, jsonb_build_object('id', gen_random_uuid(), 'external_id', n)) copy"
+            f"INSERT INTO {table} SELECT copy.* FROM {table} o, generate_series(1, 10000) n,"
+            f" jsonb_populate_record(o, jsonb_build_object('id', gen_random_uuid(), '{number}', n)) copy"
             " WHERE o.id = %s",
-            [order.id],
+            [row.pk],
         )
 
 

@@ -11,7 +11,7 @@ from tests.harness.manage import printed
 
 COLUMNS = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "total_amount",
            "product_name", "quantity", "unit_price", "attributes", "product_id", "customer_phone_2", "delivery_type",
-           "source", "customer_commune")  # fmt: skip
+           "source", "customer_commune", "sku")  # fmt: skip
 
 
 def row(**changes: str) -> dict[str, str]:
@@ -31,6 +31,7 @@ def row(**changes: str) -> dict[str, str]:
         "delivery_type": "",
         "source": "",
         "customer_commune": "",
+        "sku": "",
         **changes,
     }
 

@@ -9,8 +9,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account
+from inventory.models import Product
 from orders.models import Order
 from tests.factories import ProductFactory
+from tests.harness import plans
 from tests.orders.files import COLUMNS, mended, products_of, row, run
 
 
@@ -296,6 +298,22 @@ def test_a_total_that_is_left_out_is_made_of_the_catalogs_prices_too(
         {"line": 3, "external_id": "A2", "errors": {"items.0.product_id": ["No product of this account has this id."]}}
     ]
     assert Order.objects.get().total_amount == Decimal("2401.00")
+
+
+@pytest.mark.parametrize("believed", plans.UNCOUNTED)
+def test_of_the_catalog_only_what_the_rows_name_is_read(alice: Account, write: Any, believed: str) -> None:
+    """This also holds before PostgreSQL has analyzed the table, as when a new service takes in its first files."""
+    plans.fill_uncounted(ProductFactory(account=alice, sku="0"), believed, number="sku")
+    by_id = Product.objects.exclude(sku__in=range(51)).values_list("id", flat=True)[:50]
+    left_out = dict.fromkeys(("total_amount", "product_name", "unit_price"), "")
+    named = [{"sku": str(number)} for number in range(50)] + [{"product_id": str(each)} for each in by_id]
+    path = write([row(external_id=f"A{number}", **left_out, **each) for number, each in enumerate(named)])
+    before = plans.read_so_far("inventory_product")
+
+    result, _ = run(path, alice)
+
+    assert result["imported"] == len(named)
+    assert plans.read_so_far("inventory_product") - before <= 2 * len(named)  # by the file, then by the import
 
 
 def test_good_orders_are_kept_and_each_bad_one_is_reported_with_its_line(alice: Account, write: Any) -> None:
