@@ -83,7 +83,7 @@ def pytest_collection() -> Generator[None, bool, bool]:
 def _no_memory() -> None:
     """Forget the cached API keys, the counted requests and the active language of the test before."""
     translation.deactivate()
-    authentication._believed.clear()
+    authentication._trusted.clear()
     memory.flushdb()
 
 

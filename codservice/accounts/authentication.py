@@ -17,8 +17,8 @@ from codservice.accounts.key_form import LIVE, TEST, digest_of, key_in
 
 # How long a key that was found is trusted. Under load this makes one lookup a second and process, not one a request,
 # and still refuses a revoked key everywhere within a second.
-BELIEVED_FOR = 1.0  # seconds
-_MAX_BELIEVED = 10_000
+TRUSTED_FOR = 1.0  # seconds
+_MAX_TRUSTED = 10_000
 
 
 class Key(NamedTuple):
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 
 # digest → (key, trusted until). Entries are replaced one by one; a lost update costs one lookup.
-_believed: dict[bytes, tuple[Key, float]] = {}
+_trusted: dict[bytes, tuple[Key, float]] = {}
 
 _FIND = """
 SELECT k.id, k.name, k.prefix, k.account_id, live.name, a.live_id IS NOT NULL AS is_test, k.scopes,
@@ -65,23 +65,23 @@ def find_key(header: str) -> Key | None:
     if not text:
         return None
     digest = digest_of(text)
-    key, until = _believed.get(digest, (None, 0.0))
+    key, until = _trusted.get(digest, (None, 0.0))
     now = time.monotonic()
     if key is None or now >= until:
         found = _look_up(digest)
         if found is None:
-            _believed.pop(digest, None)
+            _trusted.pop(digest, None)
             return None
-        if len(_believed) >= _MAX_BELIEVED:
-            _believed.clear()
+        if len(_trusted) >= _MAX_TRUSTED:
+            _trusted.clear()
         key, seconds_left = found
-        _believed[digest] = key, now + min(BELIEVED_FOR, seconds_left)
+        _trusted[digest] = key, now + min(TRUSTED_FOR, seconds_left)
     return key
 
 
 def is_known(text: str) -> bool:
     """Whether this process found the key before and has not refused it since. It may be revoked by now."""
-    return digest_of(text) in _believed
+    return digest_of(text) in _trusted
 
 
 def _look_up(digest: bytes) -> tuple[Key, float] | None:

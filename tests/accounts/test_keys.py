@@ -210,11 +210,11 @@ def test_a_revoked_key_is_refused_within_a_second(key, clock):
     assert ask(f"Bearer {key}").status_code == 401
 
 
-def test_a_key_is_believed_for_no_more_than_a_second():
-    assert authentication.BELIEVED_FOR <= 1
+def test_a_key_is_trusted_for_no_more_than_a_second():
+    assert authentication.TRUSTED_FOR <= 1
 
 
-def test_a_believed_key_costs_no_query(key, clock, django_assert_num_queries):
+def test_a_trusted_key_costs_no_query(key, clock, django_assert_num_queries):
     ask(f"Bearer {key}")
     clock.pass_(0.9)
     with django_assert_num_queries(0):
@@ -222,14 +222,14 @@ def test_a_believed_key_costs_no_query(key, clock, django_assert_num_queries):
 
 
 def test_an_expired_key_is_refused_at_the_moment_it_expires(key, clock, monkeypatch):
-    monkeypatch.setattr(authentication, "BELIEVED_FOR", 60)
+    monkeypatch.setattr(authentication, "TRUSTED_FOR", 60)
     ApiKey.objects.update(expires_at=Now() + timedelta(seconds=20))
     assert ask(f"Bearer {key}").status_code == 200
     ApiKey.objects.update(expires_at=Now() - timedelta(minutes=1))
     clock.pass_(19)
     assert ask(f"Bearer {key}").status_code == 200
     clock.pass_(21)  # on top of the seconds for which the test's transaction has been open
-    assert ask(f"Bearer {key}").status_code == 401, "even while it is believed"
+    assert ask(f"Bearer {key}").status_code == 401, "even while it is trusted"
 
 
 def test_a_key_that_has_expired_is_refused(alice):
@@ -282,17 +282,17 @@ def test_keys_that_are_made_at_once_are_counted_as_well(alice):
     assert alice.api_keys.count() == 20
 
 
-def test_the_service_stays_open_when_more_keys_come_than_it_believes(alice, monkeypatch):
-    monkeypatch.setattr(authentication, "_MAX_BELIEVED", 2)
+def test_the_service_stays_open_when_more_keys_come_than_it_trusts(alice, monkeypatch):
+    monkeypatch.setattr(authentication, "_MAX_TRUSTED", 2)
     for number in range(5):
         assert ask(f"Bearer {ApiKey.issue(alice, name=str(number))[1]}").status_code == 200
-    assert len(authentication._believed) <= 2
+    assert len(authentication._trusted) <= 2
 
 
 def test_unknown_keys_are_not_remembered(db):
     for _ in range(5):
         ask(f"Bearer {make_key()}")
-    assert authentication._believed == {}
+    assert authentication._trusted == {}
 
 
 # --- Last use -------------------------------------------------------------------------------------------------------

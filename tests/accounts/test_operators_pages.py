@@ -127,7 +127,7 @@ def test_a_merchant_is_deactivated_and_activated_again(operator: Client, alice: 
     for action, status, noted in (("deactivate", 401, "deactivated"), ("reactivate", 200, "reactivated")):
         for _press in range(2):
             assert operator.post(of_merchant(alice), {"action": action}).status_code == 302
-        authentication._believed.clear()
+        authentication._trusted.clear()
         assert ApiClient(key).get("/api/v1/orders").status_code == status
         assert SecurityEntry.objects.filter(action=noted, target=alice.name).count() == 1
     assert operator.post(of_merchant(alice), {"action": "delete"}).status_code == 403

@@ -127,7 +127,7 @@ def test_the_limits_of_the_twin_are_its_own(alice: Account, api_for: Callable[..
     over = test.get("/api/v1/me")
     assert (over.status_code, over["X-Service-Mode"]) == (429, "test")
     Account.objects.filter(live=alice).update(rate_limit=500)
-    authentication._believed.clear()
+    authentication._trusted.clear()
     assert api_for(alice, is_test=True).get("/api/v1/me").json()["rate_limit"] == 500
 
 
@@ -135,7 +135,7 @@ def test_whoever_closes_the_account_or_stops_its_holder_ends_the_twin(
     alice: Account, twins_api: ApiClient, twin: Account
 ) -> None:
     def status() -> int:
-        authentication._believed.clear()
+        authentication._trusted.clear()
         return twins_api.get("/api/v1/orders").status_code
 
     assert status() == 200

@@ -100,7 +100,7 @@ class World:
 
     def reads(self) -> dict[str, int]:
         """Return the status of each GET of the API."""
-        authentication._believed.clear()
+        authentication._trusted.clear()
         paths = [self.path_of(each.route) for each in ALL if each.is_api and "GET" in each.methods]
         paths += [f"{API}orders?q=amine", f"{API}inventory?q=rob", f"{API}inventory?page=1"]
         paths = [path + "?wilaya=16" if path.endswith("lookup") else path for path in paths]

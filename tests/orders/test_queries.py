@@ -51,7 +51,7 @@ def test_a_plain_import_costs_one_statement(api, items):
 
 
 def test_to_look_the_key_up_costs_one_more_once_a_second(api):
-    authentication._believed.clear()
+    authentication._trusted.clear()
     assert len(statements(lambda: api.post(ORDERS, order_body()), 201)) == 2
     assert len(statements(lambda: api.post(ORDERS, order_body()), 201)) == 1
 
