@@ -426,7 +426,10 @@ def test_on_a_notebook_the_header_is_one_row(locale: str, visit: Callable[..., V
     User.objects.filter(pk=alice.holder_id).update(first_name="Mohamed El Amine", last_name="Benabderrahmane")
     person = visit(viewport={"width": 1280, "height": 720}, locale=locale)
     page = person.sign_in(alice.holder.email, "/account/login")
-    assert page.locator("header.site").bounding_box()["height"] <= 60
+    for room in ("/docs/", "/account/orders"):
+        page.goto(page.locator(f".rooms a[href^='{room}']").get_attribute("href"))
+        assert page.locator("header.site").bounding_box()["height"] <= 60, room
+        assert page.locator(".menu summary").bounding_box()["width"] >= 90, room
     page.locator(".menu summary").click()
     page.locator(".languages button[aria-current]").wait_for()
 
