@@ -137,7 +137,10 @@ def site() -> Site:
 
 @lru_cache(maxsize=1)
 def _read(pages: tuple[tuple[str, str, Path, int], ...], files: tuple[tuple[str, Path], ...]) -> Site:
-    read = {(language, name): _page(language, name, path) for language, name, path, _changed in pages}
+    read: dict[tuple[str, str], Page] = {}
+    for language, name, path, _changed in pages:  # English ones come first
+        english = read.get(("en", name))
+        read[language, name] = _page(language, name, path, english.sections if english else [])
     return Site(_reference() | read, dict(files) | published.FILES)
 
 
@@ -165,10 +168,10 @@ def _is_ours(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _page(language: str, name: str, path: Path) -> Page:
+def _page(language: str, name: str, path: Path, english: list[Section]) -> Page:
     folder = "." if name in AT_THE_TOP else f"docs/{FOLDERS[language]}"
     with translation.override(language):
-        rendered = render(path.read_text(encoding="utf-8"), lambda address: where_to(address, folder))
+        rendered = render(path.read_text(encoding="utf-8"), lambda address: where_to(address, folder), english)
         return _made(name, language, rendered)
 
 

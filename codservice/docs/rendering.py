@@ -1,7 +1,7 @@
 """Renders Markdown as HTML without inline styles or scripts, with anchors at its headings."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -51,8 +51,10 @@ def grouped(text: str) -> str:
     return _GROUPS.sub("\N{NARROW NO-BREAK SPACE}", text)
 
 
-def render(text: str, where_to: Callable[[str], str]) -> Rendered:
-    """The page, with each address of a link or image replaced by what `where_to` returns. HTML in it is escaped."""
+def render(text: str, where_to: Callable[[str], str], english: Sequence[Section] = ()) -> Rendered:
+    """The page, with each address of a link or image replaced by what `where_to` returns. HTML in it is escaped.
+
+    If it has the same sections as the page in English, the anchors of those lead to them too."""
     parser = _parser()
     tokens = parser.parse(text)
     sections = list(_sections(tokens))  # before typesetting: search reads the text as it was typed
@@ -65,6 +67,8 @@ def render(text: str, where_to: Callable[[str], str]) -> Rendered:
         if token.type in ("th_open", "td_open") and (style := token.attrs.pop("style", None)):
             token.attrs["class"] = str(style).replace("text-align:", "to-")
     _label_cells(tokens)
+    if len(english) == len(sections):
+        _add_anchors(tokens, [each.anchor for each in english], known={each.anchor for each in sections})
     return Rendered(parser.renderer.render(tokens, parser.options, {}), sections)
 
 
@@ -115,6 +119,14 @@ def _label_cells(tokens: list[Token]) -> None:
             column += 1
         elif token.type == "td_close":
             token.tag = tag
+
+
+def _add_anchors(tokens: list[Token], anchors: list[str], known: set[str]) -> None:
+    headings = (text for start, text in pairwise(tokens) if start.type == "heading_open" and "id" in start.attrs)
+    for heading, anchor in zip(headings, anchors, strict=True):
+        if anchor not in known:
+            mark = Token("html_inline", "", 0, content=f'<span id="{anchor}"></span>')
+            heading.children = [mark, *(heading.children or [])]
 
 
 def _all(tokens: list[Token]) -> Iterator[Token]:

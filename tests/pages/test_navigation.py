@@ -127,8 +127,9 @@ def test_the_documentation_is_that_of_the_language(
     webhook = {"url": "https://shop.example/hooks", "events": "order.confirmed", "mode": "live"}
     page = merchant.post("/account/webhooks", webhook).content.decode()
     assert f'<a href="{docs}">' in page
-    assert f'<a href="{webhooks}">' in page
-    assert client.get(docs).status_code == client.get(webhooks).status_code == 200
+    assert f'<a href="{webhooks}#verify-the-signature">' in page
+    assert client.get(docs).status_code == 200
+    assert 'id="verify-the-signature"' in client.get(webhooks).content.decode()
 
 
 @pytest.mark.django_db
