@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
+from codservice import values
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
 from codservice.errors import Invalid
@@ -58,7 +59,7 @@ class LineForm(Form):
             self.is_bound = False
 
     def _said(self, name: str) -> bool:
-        return bool(str(self.data.get(self.add_prefix(name), "")).strip())
+        return bool(values.has_visible(str(self.data.get(self.add_prefix(name), ""))))
 
 
 def no_commune(text: str, found: regions.NotFound) -> str:
