@@ -13,7 +13,7 @@ from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import call_next, calls, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import Visits, log_in
+from tests.harness.browser import TOKENS_LEFT_TO_WEBKIT, Visits, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -479,6 +479,7 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
     log_in(login, "samira")
     assert "/desk/" in login.url.partition("?")[0]
     expect(page.locator("#news")).to_be_hidden()
+    assert page.locator(TOKENS_LEFT_TO_WEBKIT).count() == 0
     page.get_by_role("button", name="Save the changes").click()
     told(page, "The changes are saved.")
     order.refresh_from_db()

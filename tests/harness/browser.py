@@ -26,6 +26,8 @@ ARRIVE = "document.getAnimations().filter(each => each instanceof CSSTransition)
 TIMES_LEFT_TO_WEBKIT = """(rules => [...document.querySelectorAll('[type=date], [type=time], [type=datetime-local]')]
     .filter(field => !rules.some(rule => rule.style?.direction === 'ltr' && field.matches(rule.selectorText))).length)
     ([...document.styleSheets].flatMap(sheet => [...sheet.cssRules]))"""
+# Tokens of forms that WebKit would restore, once a script has written them, on a page that is gone back to.
+TOKENS_LEFT_TO_WEBKIT = "[name=csrfmiddlewaretoken]:not([autocomplete=off])"
 PATIENCE = 60_000  # milliseconds; a busy machine is not the page's fault
 # Makes pages wait a quarter as long for answers.
 IMPATIENT = "{ const of = AbortSignal.timeout; AbortSignal.timeout = ms => of.call(AbortSignal, ms / 4) }"

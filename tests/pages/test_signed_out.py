@@ -10,7 +10,7 @@ from codservice.accounts.models import Account, ApiKey
 from orders import lifecycle
 from orders.models import CallNote, Order
 from tests import factories
-from tests.harness.browser import Visits, log_in
+from tests.harness.browser import TOKENS_LEFT_TO_WEBKIT, Visits, log_in
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,10 +58,13 @@ def test_a_merchants_form_waits_for_the_next_sign_in(visit: Visits, alice: Accou
 def test_the_button_that_was_pressed_is_the_one_that_is_sent(visit: Visits, alice: Account) -> None:
     page = visit().sign_in(alice.holder.email, "/account/login")
     write(page, "/account/orders/new", customer_name="Lynda Aït")
+    tokens = f"document.querySelectorAll('{TOKENS_LEFT_TO_WEBKIT}').length"
+    page.evaluate(f"addEventListener('submit', () => localStorage.setItem('left', {tokens}))")
     page.get_by_role("button", name="Add lines").click()
     expect(page.locator("fieldset.order-line").nth(3)).to_be_visible()
     expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
     assert not Order.objects.exists()
+    assert page.evaluate("localStorage.getItem('left')") == "0"
 
 
 def test_a_supervisors_form_waits_too(visit: Visits, alice: Account) -> None:

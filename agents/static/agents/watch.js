@@ -65,7 +65,9 @@
     if (answer) {
       state = answer;
       leaseEnds = Date.now() + answer.lease * 1000;
-      for (const field of document.getElementsByName("csrfmiddlewaretoken")) field.value = answer.token;
+      for (const field of document.getElementsByName("csrfmiddlewaretoken")) {
+        Object.assign(field, { value: answer.token, autocomplete: "off" }); // or Safari would restore it on the way back
+      }
     }
     show();
     showLease();

@@ -24,7 +24,10 @@
     if (page.querySelector("script[data-person]")?.dataset.person !== said.person) return said.signedOut;
     if (page.documentElement.dataset.mode !== mode) return said.otherMode;
     const token = page.querySelector("[name=csrfmiddlewaretoken]")?.value;
-    for (const field of document.getElementsByName("csrfmiddlewaretoken")) field.value = token ?? field.value;
+    for (const field of document.getElementsByName("csrfmiddlewaretoken")) {
+      // Safari would restore it on the way back, after signing in anew too.
+      Object.assign(field, { value: token ?? field.value, autocomplete: "off" });
+    }
     return "";
   }
 
