@@ -5,12 +5,13 @@ for it. Any other is shown as it is.
 """
 
 import re
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from codservice.i18n_tags import listed
+from codservice.i18n_tags import dinars, listed
 
 # The rules' sentence, with names for its variable parts → the pages' wording, with the same names.
 _SENTENCES: dict[str, Any] = {
@@ -171,6 +172,8 @@ _SENTENCES: dict[str, Any] = {
     ),
 }
 _NAME = re.compile(r"<(\w+)>")
+_COUNTED = {"least", "most", "count"}  # the variable parts that are numbers, shown in groups of digits
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 
 
 def in_words(sentence: str) -> str:
@@ -183,6 +186,8 @@ def in_words(sentence: str) -> str:
             if "names" in named:
                 most, _or, last = named["names"].rpartition(" or ")
                 named["names"] = listed([*filter(None, most.split(", ")), last])
+            for name in named.keys() & _COUNTED:
+                named[name] = dinars(Decimal(named[name]))
             return str(said) % named
     return sentence
 
@@ -196,7 +201,6 @@ def _patterns() -> list[tuple[re.Pattern[str], Any]]:
 
 def _regex(sentence: str) -> str:
     parts = _NAME.split(sentence)
-    texts, names = parts[::2], parts[1::2]
-    return "".join(
-        re.escape(text) + (f"(?P<{name}>.+)" if name else "") for text, name in zip(texts, [*names, ""], strict=True)
-    )
+    parts[::2] = map(re.escape, parts[::2])
+    parts[1::2] = (f"(?P<{name}>{_NUMBER if name in _COUNTED else '.+'})" for name in parts[1::2])
+    return "".join(parts)

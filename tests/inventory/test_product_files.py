@@ -136,7 +136,7 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
     assert [(cells[0], cells[1]) for cells in rows] == [
         ("3", "Désignation: You have no product with this SKU yet, and a new product needs this."),
         ("4", "Prix de vente: Must be an amount such as 400 or 400.50. Qté en stock: Must be a whole number from 0 to"
-              " 1000000000. En vente: Must be yes or no. Lien image: Must start with https://."),
+              " 1 000 000 000. En vente: Must be yes or no. Lien image: Must start with https://."),
         ("5", "Référence: Line 2 has the same SKU."),
         ("6", "Référence: Must not be empty."),
         ("7", "The row has more cells than the first line has columns. Put text with commas in quotes."),

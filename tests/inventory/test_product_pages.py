@@ -142,7 +142,7 @@ def test_the_list_is_searched_as_the_apis(browser: Client, robe: Product, alice:
     assert found(updated_from="2999-01-01") == []
     assert browser.get(PAGE, {"stock_below": "few"}).status_code == 422
     for query, says in (
-        ({"stock_below": "few"}, "entier de 0 à 1000000000."),
+        ({"stock_below": "few"}, "entier de 0 à 1 000 000 000."),
         ({"q": "x" * 101}, "100 caractères"),
         ({"is_active": "maybe"}, "maybe n’en fait pas partie."),
         ({"sku": ","}, "Une référence (SKU) ne peut pas être utilisée"),

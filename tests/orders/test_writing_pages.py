@@ -297,7 +297,7 @@ def test_what_the_rules_alone_refuse_is_said_in_the_readers_language(
     browser.cookies.load({"django_language": "fr"})
     answer = correct(browser, order)
     assert answer.context["form"].errors == {
-        "notes": ["Ne doit pas être vide."], "__all__": ["Doit être compris entre 1 et 10000."]
+        "notes": ["Ne doit pas être vide."], "__all__": ["Doit être compris entre 1 et 10\N{NARROW NO-BREAK SPACE}000."]
     }  # fmt: skip
 
 

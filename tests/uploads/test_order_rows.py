@@ -54,7 +54,7 @@ def test_a_name_in_two_columns_is_one(browser: Client) -> None:
     assert names == {"A1": "Benali Amine", "A2": "Nadia", "A3": "Saïdi"}
     header, *refused = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
     assert [cells[1] for cells in refused] == [
-        "Qté: Must be from 1 to 10000.",
+        "Qté: Must be from 1 to 10\N{NARROW NO-BREAK SPACE}000.",
         "This row is fine. See line 8 of the same order.",
         "Prénom: Line 7 of the same order has a different value.",
         "Nom: This is missing.",
@@ -241,7 +241,7 @@ def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_witho
     page = browser.post(address, wrong)
     assert (page.status_code, Order.objects.count()) == (422, 0)
     assert {name: errors.get_json_data()[0]["message"] for name, errors in page.context["form"].errors.items()} == {
-        "quantity_constant": "Must be from 1 to 10000.",
+        "quantity_constant": "Must be from 1 to 10\N{NARROW NO-BREAK SPACE}000.",
         "unit_price_constant": "Must be an amount such as 400 or 400.50.",
     }
     nothing = browser.post(address, said | {"quantity_constant": " ", "unit_price_constant": "1"})

@@ -59,7 +59,7 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
     assert [(str(int(cells[0])), cells[1]) for cells in rows] == [
         ("3", "Téléphone: Must be an Algerian phone number, such as 0550 12 34 56. Qté: Must be a whole number."),
         ("4", "This row is fine. See line 5 of the same order."),
-        ("5", "Qté: Must be from 1 to 10000."),
+        ("5", "Qté: Must be from 1 to 10\N{NARROW NO-BREAK SPACE}000."),
         ("6", "N° commande: Line 2 has the same order number, with other orders in between. Put an order's rows"
               " next to each other."),
         ("7", "Wilaya: “Atlantis” is not a wilaya."),
