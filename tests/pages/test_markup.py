@@ -18,6 +18,8 @@ BLOCKS = {"div", "dl", "fieldset", "form", "h1", "h2", "h3", "ol", "p", "pre", "
 # HTML's format: a day, or a moment with at most three digits of a second. Readers ignore any other.
 TIME = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d{1,3})?(Z|[+-]\d\d:?\d\d))?")
 
+SHOWN = ("id_seen", "id_expected_quantity")  # hidden inputs of forms that change what exists: what was shown of it
+
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -44,6 +46,10 @@ class Markup(HTMLParser):
         is_row = given.get("type") in ("checkbox", "radio") and UUID.match(given.get("value") or "")
         if is_row and given.get("autocomplete") != "off":  # going back would choose what is in its place by now
             self.wrong.add(self.get_starttag_text() or "")
+        if tag == "form":
+            self.form = given
+        if given.get("id") in SHOWN and self.form.get("autocomplete") != "off":  # or change what others have since
+            self.wrong.add(self.get_starttag_text() or "")
         for name, value in attrs:
             if name == "id" and value:
                 self.ids.append(value)
@@ -59,8 +65,8 @@ class Markup(HTMLParser):
 @pytest.mark.parametrize("person", ["stranger", "holder", "operator", "agent"])
 def test_nothing_is_lost_of_a_page(person: str, world: World) -> None:
     """Every id that is referred to (by labels, hints, errors, titles that are read out) exists once. No attribute is
-    repeated, since the second would be ignored. Paragraphs hold what they should; times can be read. No browser chooses
-    other rows than the person did.
+    repeated, since the second would be ignored. Paragraphs hold what they should; times can be read. On the way back,
+    no browser chooses other rows than the person did, or restores values that others have changed since.
     """
     pages = {path: Markup(answer.content.decode()) for _, path, answer in pages_of(world.client(person), person)}
     assert {path: page.wrong for path, page in pages.items() if page.wrong} == {}
@@ -76,6 +82,7 @@ def test_nothing_is_lost_of_a_page(person: str, world: World) -> None:
         "<p><ul></ul></p>",
         '<time datetime="2026-11-27T13:42:11.697856+01:00"></time>',
         '<input type="checkbox" value="01a222da-ee45-70f8-80f7-72aed289f2f5">',
+        '<form><input type="hidden" name="seen" value="x" id="id_seen"></form>',
     ],
 )
 def test_what_is_lost_is_seen(planted: str) -> None:
