@@ -490,17 +490,25 @@ def test_a_small_file_that_unpacks_to_much_is_not_read(tmp_path: Path) -> None:
         Table(path)
 
 
+MANY_EMPTY_TEXTS = b'<x calcext:value-type="error"/><y ' + b'office:string-value="" ' * 45_000
+
+
 @reads_sheet
-def test_a_part_without_a_tag_does_not_hold_up_who_reads(tmp_path: Path) -> None:
-    """The other sheets are searched for errors of formulas, in pieces that end at tags."""
+@pytest.mark.parametrize(
+    ("name", "pieces"),
+    [("xl/worksheets/sheet2.xml", [b"a" * (1 << 20)] * 250), ("content.xml", [MANY_EMPTY_TEXTS])],
+    ids=["no tag", "one tag"],
+)
+def test_a_part_without_end_of_rows_does_not_hold_up_who_reads(tmp_path: Path, name: str, pieces: list[bytes]) -> None:
+    """All parts with sheets are searched for errors of formulas, in pieces that end where rows do."""
     path = tmp_path / "t.xlsx"
     path.write_bytes(workbook({"A": [["sku"], ["1"]]}))
     with (
         zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
-        file.open("xl/worksheets/sheet2.xml", "w") as part,
+        file.open(name, "w") as part,
     ):
-        for _ in range(250):
-            part.write(b"a" * (1 << 20))
+        for piece in pieces:
+            part.write(piece)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
 
     assert Table(path).names == ["sku"]
