@@ -280,7 +280,7 @@ class EditForm(Form):
             field = f"detail{number}-{line.key}"
             before = line.item.attributes[name] if line.item else ""
             value = data.get(field, "") if field in self.data else before
-            if value or not before.strip():
+            if value or not values.has_visible(before):
                 attributes[name] = value or before
         for number in range(line.most_more):
             name, value = data.get(f"name{number}-{line.key}"), data.get(f"value{number}-{line.key}")

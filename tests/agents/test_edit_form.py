@@ -113,7 +113,7 @@ def test_a_page_that_is_saved_as_it_was_shown_changes_nothing(page: Page) -> Non
 
 
 def test_a_detail_that_was_empty_stays_so(alice: Account, browser: Client) -> None:
-    attributes = {"Taille": "", "Couleur": "bleu"}
+    attributes = {"Taille": "", "Matière": "\u200b", "Couleur": "bleu"}
     page = Page(
         browser,
         make_order(alice, items=[order_line(quantity=1, product_name="Robe", unit_price=1, attributes=attributes)]),
