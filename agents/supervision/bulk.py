@@ -5,7 +5,7 @@ pressing the button reads the orders again by the same filter and leaves alone w
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from datetime import datetime
 from itertools import chain, islice
@@ -185,15 +185,20 @@ def _rows(orders: QuerySet[Order]) -> list[Row]:
     return [Row(*row) for row in orders.annotate(now=Now()).values_list(*Row._fields)[: MOST + 1]]
 
 
+def _called(rows: Iterable[Row]) -> set[UUID]:
+    """The pending orders whose customer somebody is calling now."""
+    phones = {row.id: row.phone_e164 for row in rows if row.status == Status.PENDING}
+    callers = claims.callers(phones.values())
+    return {id_ for id_, phone in phones.items() if phone in callers}
+
+
 def _show(
     request: HttpRequest, deed: str, rows: list[Row], form: forms.Form, *, is_more: bool, back: str
 ) -> HttpResponse:
     """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on."""
     is_rest, rows = len(rows) > MOST, rows[:MOST]
     able = [row for row in rows if can(deed, row.status, row.call_state)]
-    pending = {row.id: row.phone_e164 for row in able if row.status == Status.PENDING}
-    callers = claims.callers(pending.values()) if deed in WAITING else {}
-    called = {id_ for id_, phone in pending.items() if phone in callers}
+    called = _called(able) if deed in WAITING else set()
     able = [row for row in able if row.id not in called]
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
@@ -232,7 +237,9 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
             able.append(row)
     done, supervisor = list[UUID](), request.user
     if deed == ASSIGN:
-        able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # so that a second press does not take the same
+        called = _called(able)
+        # Last what would be left alone, and before it promised calls, so that a second press does not take the same.
+        able.sort(key=lambda row: (row.id in called, row.call_state == CallState.CALLBACK))
         left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
         able = able[:MOST_ASSIGNED]
     for start in range(0, len(able), STEP):

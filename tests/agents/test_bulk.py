@@ -330,9 +330,11 @@ def test_a_customer_who_does_not_answer_is_not_rung_again_for_another_assigned_o
 
 
 def test_nobody_is_given_more_than_a_days_work(
-    orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+    orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "MOST_ASSIGNED", 3)
+    claims.take(orders[0].id, agent=colleague)
+    assert look(browser, "assign", every="1").context["able"] == 3
     assert press(browser, "assign", {"to": str(agent.id)}, every="1") == [
         "3 orders are assigned to Samira.", "1 order stays as it is: More than 3 at once.",
     ]  # fmt: skip
