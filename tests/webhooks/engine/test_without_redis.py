@@ -75,7 +75,8 @@ def test_two_beats_and_two_workers_send_nothing_twice(start, receiver, webhook_t
         url = broker.url.replace("unix://", "unix://codservice:PASSWORD@")
         *_, worker = (start(name, url) for name in ("beat", "beat", "worker", "worker"))
         eventually(lambda: duties.age("beat") is not None)
-        assert Celery(broker=url.replace("unix:", "redis+socket:")).control.ping(timeout=PATIENCE, limit=1)
+        app = Celery(broker=url.replace("unix:", "redis+socket:"), set_as_current=False)
+        assert app.control.ping(timeout=PATIENCE, limit=1)
         assert broker.client.acl_log() == []
         write(webhook, 300)
         eventually(lambda: not Delivery.objects.filter(status="pending").exists())
