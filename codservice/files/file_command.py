@@ -86,9 +86,12 @@ class FileCommand(Command):
         if stopped:
             said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped)}"
             raise CommandError(said, returncode=_status_of(stopped))
-        if self.counts["refused"]:
-            report = report or "what --report FILE writes"
-            raise CommandError(f"Refused: {self.counts['refused']}. Correct {report}, and give it to this command.")
+        if refused := self.counts["refused"]:
+            if self.dry_run or not self.is_kept:  # the report alone would leave out all other rows
+                what = "Nothing from this run was kept. Correct the whole file"
+            else:
+                what = f"Correct {report or 'what --report FILE writes'}"
+            raise CommandError(f"Refused: {refused}. {what}, and give it to this command.")
 
     def how_to_go_on(self, stopped: BaseException) -> str:
         is_cut = isinstance(stopped, UnreadableTable)
