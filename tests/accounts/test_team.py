@@ -637,8 +637,11 @@ def test_who_tries_to_sign_in_as_a_colleague_stands_in_the_holders_log(
 def test_operators_hand_an_account_over_and_turn_codes_off(alice: Account, member: Callable[..., User]) -> None:
     before, after = alice.holder.email, member()
     out = StringIO()
-    with pytest.raises(CommandError, match="Nobody with the address"):
-        call_command("hand_over_account", "--account", before, "--to", "x@example.com", stdout=out)
+    gone = member(name="karim")
+    gone.deactivate()
+    for nobody in ("x@example.com", gone.email):  # to invite a colleague who is deactivated would be refused
+        with pytest.raises(CommandError, match=f"Nobody with the address {nobody} .* may sign in.* on the page People"):
+            call_command("hand_over_account", "--account", before, "--to", nobody, stdout=out)
     with pytest.raises(CommandError, match=f"{before} is already the holder of this account"):
         call_command("hand_over_account", "--account", before, "--to", before.upper(), stdout=out)
     call_command("hand_over_account", "--account", before, "--to", after.email, stdout=out)

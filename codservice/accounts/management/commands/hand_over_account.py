@@ -25,11 +25,13 @@ class Command(commands.Command):
         if found.holder.email.lower() == to.lower():
             raise CommandError(f"{found.holder.email} is already the holder of this account.")
         member = found.memberships.select_related("user").filter(user__email__iexact=to).first()
-        nobody = f"Nobody with the address {to} works for this account. Its holder must invite them first."
-        if member is None or not member.user.is_active:
-            raise CommandError(nobody)
         try:
+            if member is None:
+                raise Membership.DoesNotExist
             team.hand_over(found.id, member.id)
-        except Membership.DoesNotExist:  # no longer a member
-            raise CommandError(nobody) from None
+        except Membership.DoesNotExist:
+            raise CommandError(
+                f"Nobody with the address {to} works for this account and may sign in. Its holder must invite them"
+                " first, or if they are deactivated, an operator must let them sign in again on the page People."
+            ) from None
         self.stdout.write(f"Account “{found.name}” for {member.user.email}")
