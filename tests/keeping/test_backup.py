@@ -174,7 +174,7 @@ def test_without_the_keys_it_says_what_is_missing(backup, tmp_path):
     done = manage("restore", str(backup), DATA_DIR=str(data))
 
     assert done.returncode == 1
-    assert "Everything was restored except the signing secrets: some cannot be read (unreadable: 1)" in done.stderr
+    assert "Everything was restored. Of the signing secrets, some cannot be read (unreadable: 1)" in done.stderr
     assert "ENCRYPTION_KEYS" in done.stderr
     assert "Traceback" not in done.stderr
 

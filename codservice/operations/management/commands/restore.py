@@ -39,5 +39,5 @@ elsewhere and let the service use that. Pending deliveries are sent as soon as a
         if missing:
             self.say(f"The backup is from an older version. Migrations: {missing} `make run` does that by itself.")
         if unreadable:
-            raise CommandError(f"Everything was restored except the signing secrets: {unreadable}")
+            raise CommandError(f"Everything was restored. Of the signing secrets, {unreadable}")
         self.stdout.write(f"{file} was restored.")
