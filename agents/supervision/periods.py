@@ -28,7 +28,7 @@ from codservice.form_fields import DayField, Form, LongSelect, Words
 
 MOST = 200  # periods; merchants to choose from are not limited
 MOST_BEFORE = 10  # of the periods that go before one
-LONGEST = 366  # days
+LONGEST = 366  # days, the last one included
 _ENTERING = 0x686F757273  # the advisory lock of whoever enters a period
 
 
@@ -59,7 +59,7 @@ class CallingPeriodForm(Form, HoursInOrder):
             self.add_error("last_day", _("The last day must not be before the first day."))
         elif last and last < days.today():
             self.add_error("last_day", _("These days are in the past."))
-        elif first and last and (last - first).days > LONGEST:
+        elif first and last and (last - first).days >= LONGEST:
             self.add_error("last_day", _("A season can last at most a year. For longer, change the rules."))
         return data
 

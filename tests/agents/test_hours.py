@@ -501,6 +501,7 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supe
         {"last_day": "2020-01-01"},
         {"first_day": "2020-01-01", "last_day": "2020-01-02"},
         {"last_day": "9999-12-31"},
+        {"last_day": (days.today() + timedelta(days=366)).isoformat()},
         {"account": "x"},
         {"name": "x" * 101},
         {"name": "Rama\ndan"},
