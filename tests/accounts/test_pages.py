@@ -319,6 +319,7 @@ def test_a_crash_is_a_page_without_detail(browser: Client, monkeypatch: pytest.M
     response = browser.post(f"/account/keys/{row.id}/revoke")
     assert response.status_code == 500
     assert "Something went wrong here" in response.content.decode()
+    assert "check whether it was saved" in response.content.decode()
     assert "secret detail" not in response.content.decode()
 
 

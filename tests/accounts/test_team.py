@@ -479,6 +479,9 @@ def test_keys_and_webhooks_are_the_accounts_and_outlast_a_colleague(
 
 def test_managers_get_test_keys_and_no_others(alice: Account, member: Callable[..., User]) -> None:
     browser = browser_of(member())
+    # Nothing leads to a form that is not there.
+    assert "below" not in browser.get("/account/keys").content.decode()
+    assert "below" not in browser_of(member("reader", "karim")).get("/account/webhooks").content.decode()
     assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"], "works": "live"}).status_code == 403
     assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"], "works": "test"}).status_code == 403
     assert browser.post("/account/quick-start").status_code == 201
