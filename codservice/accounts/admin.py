@@ -133,7 +133,7 @@ class KeyStateFilter(Choice):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(ReadOnly):
-    """Keys, to look at and revoke. Only the account's holder makes them."""
+    """Keys, to look at and revoke. Merchants make them on their pages, or `create_api_key` does."""
 
     change_list_template = "operators/keys.html"
     change_form_template = "operators/key.html"
