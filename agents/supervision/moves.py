@@ -24,6 +24,7 @@ from orders.models import Order, Status
 from orders.shipments import Shipment
 
 MOST = 200  # orders by one click; the command update_shipments has no limit
+MOST_FOUND = 400  # orders in a preview: many shops may have the same numbers
 # What separates names in a line. Blanks split a line only if all its words are found, because a number may contain one.
 _SIGNS, _BLANKS = re.compile(r"[\t,;،؛]"), re.compile(r"\s+")
 TARGETS = [(status.value, status.label) for status in shipments.STATUSES]
@@ -60,7 +61,12 @@ def page(request: HttpRequest) -> HttpResponse:
         form.add_error("named", _("Enter at most %(most)d orders at once.") % {"most": MOST})
     if form.errors:
         return _ask(request, form)
-    return _preview(request, to, names)
+    orders, missing = find(names)
+    if len(orders) > MOST_FOUND:
+        text = _("Several shops have these numbers: more than %(most)d orders. Enter fewer at once, or our ids.")
+        form.add_error("named", text % {"most": MOST_FOUND})
+        return _ask(request, form)
+    return _preview(request, to, names, orders, missing)
 
 
 def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
@@ -68,8 +74,9 @@ def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
     return show(request, "agents/supervision/moves.html", title=_("Bulk update"), form=form, most=MOST, status=status)
 
 
-def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse:
-    orders, missing = find(names)
+def _preview(
+    request: HttpRequest, to: Status, names: list[str], orders: list[Order], missing: list[str]
+) -> HttpResponse:
     ids, numbers = set(map(values.uuid_or_none, names)), [order.external_id for order in orders]
     movable: list[tuple[Order, bool]] = []  # and whether it is preselected: not when several shops have the number
     refused: list[tuple[Order, str]] = []  # and why
@@ -113,13 +120,13 @@ def _distinct(names: Iterable[str]) -> list[str]:
 def find(names: list[str]) -> tuple[list[Order], list[str]]:
     """The orders with these ids or order numbers, of every shop that has the number, and the names that matched none.
 
-    A shop's number may look like an id.
+    A shop's number may look like an id. With more than MOST_FOUND orders, some are left out.
     """
     ids = {name: id_ for name in names if (id_ := values.uuid_or_none(name))}
     # By account, because that is how the shops' numbers are indexed.
     by_number = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id__in=names)
     by_id = Order.live.filter(id__in=ids.values())
-    rows = by_id.values("pk").union(by_number.values("pk")[: 2 * MOST])
+    rows = by_id.values("pk").union(by_number.values("pk")[: MOST_FOUND + 1])
     orders = list(Order.live.filter(pk__in=rows).select_related("account").order_by("id"))
     found = {order.external_id for order in orders} | {order.id for order in orders}
     return orders, [name for name in names if found.isdisjoint((name, ids.get(name, name)))]

@@ -327,6 +327,18 @@ def test_a_number_that_reads_as_an_id_is_found(number: str, alice: Account, agen
     assert context["missing"] == [MOVES]
 
 
+def test_a_number_that_too_many_shops_have_is_not_said_to_be_nobodys(
+    alice: Account, charlie: Account, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, account in (("1001", alice), ("1001", charlie), ("1002", alice)):
+        make_order(account, external_id=number)
+    monkeypatch.setattr(moves, "MOST_FOUND", 2)
+    assert len(preview(browser, "shipped", named="1001").context["refused"]) == 2
+    response = browser.post(MOVES, {"to": "shipped", "named": "1001\n1002"})
+    assert response.status_code == 422
+    assert "Several shops have these numbers: more than 2 orders." in response.content.decode()
+
+
 def test_what_one_press_does_not_take_is_said(
     confirmed: list[Order], browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
