@@ -22,8 +22,8 @@ from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import have_mailed, send_password_link
 from codservice.form_fields import Form, MailField, Words
 
-# Limits on attempts to sign in: as one person from one address since their last sign-in; as one person from anywhere,
-# in browsers where they never signed in; and as anybody from one address, which may be a call center at the start of a
+# Limits on attempts to sign in: as one person from one address since their last sign-in; as one person from anywhere
+# since then, but for `known_browsers`; and as anybody from one address, which may be a call center at the start of a
 # shift. The last is counted before any lookup or hashing.
 LOGIN_RATE = "10/5m"
 NAME_RATE = "20/5m"

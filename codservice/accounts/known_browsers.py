@@ -1,7 +1,7 @@
 """Browsers in which a person has signed in before, so that strangers guessing at the name cannot lock them out there.
 
-A cookie marks them, like OWASP's “device cookies”. It grants nothing: it only counts the attempts of its browser apart
-from all others. A new password makes it worthless.
+A cookie marks them, like OWASP's “device cookies”. It grants nothing: the attempts in its browser only do not count
+among those from anywhere (`forms.NAME_RATE`). A new password makes it worthless.
 """
 
 from django.conf import settings

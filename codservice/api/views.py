@@ -23,7 +23,7 @@ from codservice.wire import Id, Moment
 
 
 class DescriptionView(APIView):
-    """The OpenAPI description, public and made once in each process because that takes 50 ms."""
+    """The OpenAPI description, public and made once in each process because that takes about 0.2 s."""
 
     schema = None  # describes others
     authentication_classes, permission_classes = (), (AllowAny,)
