@@ -32,7 +32,8 @@ _ADVICE = {
     errors.LockNotAvailable: " Another session holds a lock that this needs. Try again.",
     errors.DeadlockDetected: " Another session held a lock that this needs. Try again.",
     errors.DiskFull: " Free some space on PostgreSQL's disk.",
-    errors.QueryCanceled: " Set DATABASE_STATEMENT_TIMEOUT=0 for this command to give it more time.",
+    errors.QueryCanceled: " Set DATABASE_STATEMENT_TIMEOUT=0 for this command to give it more time. Behind PgBouncer,"
+    " which does not pass that on, also give it PostgreSQL's own address, with DATABASE_PGBOUNCER off.",
 }
 # What PostgreSQL or PgBouncer says when it lets nobody in; libpq keeps no error code for it.
 _CROWDED = re.compile("too many (clients|connections)|remaining connection slots|no more connections")

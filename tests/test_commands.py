@@ -180,7 +180,11 @@ def test_where_nothing_can_be_written_it_says_so(alice) -> None:
     ("seconds", "advice"),
     [
         ("0", "Another session holds a lock that this needs. Try again."),
-        ("1", "Set DATABASE_STATEMENT_TIMEOUT=0 for this command to give it more time."),
+        (
+            "1",
+            "Set DATABASE_STATEMENT_TIMEOUT=0 for this command to give it more time. Behind PgBouncer, which does not "
+            "pass that on, also give it PostgreSQL's own address, with DATABASE_PGBOUNCER off.",
+        ),
     ],
 )
 def test_what_takes_too_long_is_told_with_the_way_out(seconds: str, advice: str) -> None:
