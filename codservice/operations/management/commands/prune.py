@@ -27,8 +27,8 @@ anonymises customers of orders that ended over CUSTOMER_RETENTION_DAYS ago. Safe
             type=int,
             default=default,
             metavar="DAYS",
-            help="how long to keep deleted webhooks and, 32 days at least, deliveries, attempts and events"
-            f" (DELIVERY_RETENTION_DAYS: {default})",
+            help="how long to keep deleted webhooks, deliveries, attempts and events, the last three for 32 days at"
+            f" least, or CUSTOMER_RETENTION_DAYS if that is less (DELIVERY_RETENTION_DAYS: {default})",
         )
         parser.add_argument("--dry-run", action="store_true", help="only count")
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
