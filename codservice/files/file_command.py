@@ -40,9 +40,7 @@ class FileCommand(Command):
     batch = 1000  # rows
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "file", type=Path, metavar="FILE", help="CSV in UTF-8, or XLSX; - is CSV from standard input"
-        )
+        parser.add_argument("file", type=Path, metavar="FILE", help="CSV or XLSX; - is CSV from standard input")
         parser.add_argument("--dry-run", action="store_true", help="check everything, change nothing")
         parser.add_argument("--report", type=Path, metavar="FILE", help="write the refused rows there, to correct them")
         parser.add_argument("--json", action="store_true", help="print the counts and what was refused as JSON")
