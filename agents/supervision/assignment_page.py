@@ -50,7 +50,7 @@ class AssignForm(SinceShown):
     def clean_merchants(self) -> set[UUID]:
         chosen = {account.pk for account in self.cleaned_data["merchants"]}
         if len(chosen) > MOST:
-            raise ValidationError(_("Choose at most %(most)d at once.") % {"most": MOST})
+            raise ValidationError(_("Choose at most %(most)d merchants, or none for all.") % {"most": MOST})
         return chosen
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from agents.desk import assignment, claims, decisions, overview
 from agents.models import Assignment, CallingPeriod, CallingRules, Claim
+from agents.supervision import assignment_page
 from codservice import days
 from codservice.accounts.models import Account, SecurityEntry, User
 from orders.lifecycle import Call
@@ -388,9 +389,13 @@ def test_what_there_is_not_is_not_chosen(data: dict[str, str], agent: User, brow
 
 
 def test_of_a_refused_choice_the_rest_stays_chosen(
-    alice: Account, charlie: Account, agent: User, browser: Client
+    alice: Account, charlie: Account, agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the next press would let the agent serve all."""
+    with monkeypatch.context() as few:
+        few.setattr(assignment_page, "MOST", 1)
+        answer = browser.post(page_of(agent), {"merchants": [str(alice.id), str(charlie.id)]})
+        assert "Choose at most 1 merchants, or none for all." in answer.content.decode()
     Account.objects.filter(id=charlie.id).update(is_active=False)  # since the page was opened
     answer = browser.post(page_of(agent), {"merchants": [str(alice.id), str(charlie.id)]})
     assert (answer.status_code, Assignment.objects.exists()) == (422, False)
