@@ -60,6 +60,8 @@ _ANSWER_LOST = (
     "This was carried out or refused, but its long answer cannot be sent while you have so many others "
     "unread. Read those, and check what became of it before you send it again."
 )
+_CUT_SHORT = "It took too long, and may have been carried out. Check what became of it before you send it again."
+_READS = ("GET", "HEAD")
 # The key in the WSGI environment under which the application says whom its answer is for.
 HOLDER = "codservice.holder"
 # Pages where anybody can have a password hashed, which takes as much CPU time as hundreds of calls. They are served one
@@ -123,7 +125,8 @@ class Gateway:
         except TimeoutError:
             logger.error("a request was not answered within %.0f s", REQUEST_SECONDS)
             answer.is_given_up = True
-            await _refuse(_Refused(503, "unavailable", "It took too long. Try again in a moment."), scope, send)
+            said = "It took too long. Try again in a moment." if scope["method"] in _READS else _CUT_SHORT
+            await _refuse(_Refused(503, "unavailable", said), scope, send)
         except Exception:
             logger.exception("the application failed before it answered")
             await _refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
@@ -184,7 +187,7 @@ class Gateway:
         receive: Receive,
         send: Send,
     ) -> None:
-        if refused := self._too_many_streams(holder, is_read=scope["method"] in ("GET", "HEAD")):
+        if refused := self._too_many_streams(holder, is_read=scope["method"] in _READS):
             await self._in_thread(answer.close)
             refused.headers = [(name, value) for name, value in answer.headers if name.startswith(b"x-ratelimit-")]
             raise refused

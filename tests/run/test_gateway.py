@@ -180,8 +180,12 @@ def test_large_bodies_that_wait_for_a_thread_are_bounded(port):
 
 def test_request_that_takes_too_long_is_ended(port):
     began = time.monotonic()
-    status, got = ask(port, "GET /stuck HTTP/1.1")
-    assert (status, got["error"]) == (503, "unavailable")
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(ask, port, f"{method} /stuck HTTP/1.1") for method in ("GET", "POST")]
+    for each, said in zip(asked, ("Try again in a moment.", "may have been carried out."), strict=True):
+        status, got = each.result()
+        assert (status, got["error"]) == (503, "unavailable")
+        assert said in got["message"]
     assert 3.5 < time.monotonic() - began < 5.5
 
 
