@@ -84,10 +84,20 @@ def _need_unguessable(name: str, keys: list[str]) -> None:
 _DJANGOS_OPTIONS = {"assume_role", "isolation_level", "pool", "server_side_binding"}
 
 
-def _need_postgresql(database: dict[str, Any]) -> None:
-    """Raises EnvError for what would otherwise fail at the first statement."""
-    if database.get("ENGINE") != "django.db.backends.postgresql":
+def _read_database(url: str) -> dict[str, Any]:
+    """Read DATABASE_URL, which may name several hosts as it may for libpq. Raises EnvError.
+
+    It does so also for what would otherwise fail at the first statement.
+    """
+    parts = re.fullmatch(r"((?:postgres|postgresql|pgsql)://(?:[^/?#]*@)?)([^/?#]*)(.*)", url, re.IGNORECASE)
+    if not parts:
         raise EnvError("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
+    before, hosts, after = parts.groups()
+    urls = [f"{before}{host}{after}" for host in hosts.split(",")]
+    for each in urls:
+        _need_readable("DATABASE_URL", each)
+    read = [env.dj_db_url("", each) for each in urls]  # what is not in the environment is read as it is
+    database = read[0] | {name: ",".join(str(each[name]) for each in read) for name in ("HOST", "PORT")}
     options = {name: value for name, value in database.get("OPTIONS", {}).items() if name not in _DJANGOS_OPTIONS}
     if not database["NAME"] and "service" not in options:
         raise EnvError("DATABASE_URL must name the database: postgresql://user:password@host/name.")
@@ -97,6 +107,7 @@ def _need_postgresql(database: dict[str, Any]) -> None:
         raise EnvError(
             "DATABASE_URL has an option after its ? that PostgreSQL does not know. In passwords, write %3F for ?."
         ) from None
+    return database
 
 
 try:
@@ -270,10 +281,7 @@ try:
         raise EnvError(_missing)
 
     # --- Database ---------------------------------------------------------------------------------------------
-    _need_readable("DATABASE_URL", DATABASE_URL)
-    # An empty variable counts as not set, as above and for `make run`.
-    DATABASES = {"default": env.dj_db_url("DATABASE_URL" if env.str("DATABASE_URL", "") else "", DATABASE_URL)}
-    _need_postgresql(DATABASES["default"])
+    DATABASES = {"default": _read_database(DATABASE_URL)}
     # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
     _pgbouncer = env.bool("DATABASE_PGBOUNCER", False)
     # PostgreSQL counts milliseconds in 31 bits.

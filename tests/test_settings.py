@@ -36,6 +36,7 @@ def test_production_settings_pass_djangos_own_check():
         ("DATABASE_URL", "mysql://localhost/x"),
         ("DATABASE_URL", "sqlite:///x"),
         ("DATABASE_URL", "nonsense"),
+        ("DATABASE_URL", "postgresql://first:5432,second:port/x"),
         ("DATABASE_URL", "postgresql://localhost"),
         ("DATABASE_URL", "postgresql://localhost/"),
         ("DATABASE_URL", "postgresql://localhost/x?sslmod=require"),
@@ -377,6 +378,14 @@ def test_options_of_the_database_url_stand_behind_ours():
     assert re.fullmatch(
         "-c lock_timeout=2s .* -c work_mem=16MB .* -c temp_buffers=1MB -c work_mem=64MB", result.stdout.strip()
     ), result.stderr
+
+
+def test_a_database_url_may_name_several_hosts_as_for_libpq():
+    url = "postgresql://a,b:p%2Cq@first:5433,[::1],third:5434/shop?target_session_attrs=read-write"
+    found = shown(
+        "[settings.DATABASES['default'][name] for name in ('USER', 'PASSWORD', 'HOST', 'PORT')]", DATABASE_URL=url
+    )
+    assert found == str(["a,b", "p,q", "first,::1,third", "5433,,5434"])
 
 
 def test_a_database_that_vanished_is_given_up_within_seconds():

@@ -14,6 +14,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import Conninfo
 
 from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
@@ -21,7 +22,6 @@ from codservice.onebox.binaries import find_client
 from codservice.onebox.postgres import database_of
 from codservice.run.kernel import die_with_parent
 
-_LIBPQ = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
 TELL_SECONDS = 0.1
 _TABLES = """
 SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -147,9 +147,10 @@ def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:
 
 
 def _target() -> dict[str, str]:
-    """The connection settings for libpq."""
+    """The connection settings for libpq, except what is set in a session: PostgreSQL's programs do that themselves."""
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()} - {"options"}
     given = connection.get_connection_params()
-    return {name: str(given[name]) for name in _LIBPQ if given.get(name)}
+    return {name: str(value) for name, value in given.items() if name in known and value not in (None, "")}
 
 
 def _major() -> int:

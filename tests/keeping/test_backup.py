@@ -369,6 +369,17 @@ def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_p
             connection.close()
 
 
+def test_a_backup_is_made_with_every_option_of_the_database_url(tmp_path):
+    """Here with a service of libpq's, which names the server, the user and the database."""
+    session = connection.get_connection_params()
+    known = {name: session[name] for name in ("host", "port", "user", "password", "dbname") if session.get(name)}
+    (tmp_path / "services").write_text("[shop]\n" + "".join(f"{name}={value}\n" for name, value in known.items()))
+    file = tmp_path / "codservice.dump"
+    theirs = {"DATABASE_URL": "postgresql:///?service=shop", "PGSERVICEFILE": str(tmp_path / "services")}
+    made = manage("backup", str(file), **theirs)
+    assert (made.returncode, file.is_file()) == (0, True), made.stderr
+
+
 def test_a_backup_is_nobody_elses_to_read(backup):
     assert backup.stat().st_mode & 0o777 == 0o600
 
