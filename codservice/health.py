@@ -53,6 +53,7 @@ def _database_problem() -> str:
             "does not answer, or has no tables yet. Start PostgreSQL, check DATABASE_URL and run `manage.py migrate`."
         )
     if found == ("on",):
+        connection.takes_no_writes = True  # the next request may reach another server at the same address
         return "accepts no writes. Is it a standby, or is its disk full? Check PostgreSQL and DATABASE_URL."
     return ""
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import OperationalError, connection, connections, transaction
+from django.db import OperationalError, close_old_connections, connection, connections, transaction
 from django.db.backends.base import base
+from django.test import Client
 from psycopg.pq import Format
 
 from codservice.days import ALGIERS
@@ -51,6 +52,28 @@ def test_a_server_that_is_too_old_is_refused_as_long_as_it_is(monkeypatch: pytes
         connection.cursor()
     assert connection.pg_version > 130004
     connection.cursor().execute("SELECT 1")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ask", ["a write", "/readyz"])
+def test_a_server_that_takes_no_writes_is_left_after_the_request(client: Client, ask: str) -> None:
+    """As where an address has moved to the new primary, and the standby that had it goes on answering."""
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    with psycopg.connect(**connection.get_connection_params(), autocommit=True) as other:
+        other.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        connection.close()
+        try:
+            if ask == "/readyz":
+                assert client.get(ask).json()["database"].startswith("accepts no writes")
+            else:
+                with pytest.raises(OperationalError, match="read-only"), connection.cursor() as cursor:
+                    cursor.execute("CREATE TABLE a ()")
+        finally:
+            other.execute(f"SET default_transaction_read_only = off; ALTER DATABASE {name} RESET ALL")
+    close_old_connections()  # as the next request does
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW transaction_read_only")
+        assert cursor.fetchone() == ("off",)
 
 
 # What others' servers, databases and roles set for all sessions.

@@ -23,17 +23,20 @@ class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
 class ErrorWrapper(DatabaseErrorWrapper):
     """Makes a database that is read-only, as after a failover, raise OperationalError like one that is away.
 
-    psycopg reports it as a fault of the program (InternalError).
+    psycopg reports it as a fault of the program (InternalError). The connection is not used for another request: where
+    an address has moved to another server, a standby that had it before would go on answering.
     """
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         if isinstance(exc_value, errors.ReadOnlySqlTransaction):
+            self.wrapper.takes_no_writes = True
             raise OperationalError(*exc_value.args).with_traceback(traceback) from exc_value
         super().__exit__(exc_type, exc_value, traceback)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = DatabaseSchemaEditor
+    takes_no_writes = False  # as far as we know of this connection
 
     @cached_property
     def wrap_database_errors(self) -> ErrorWrapper:
@@ -66,6 +69,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 ) from error
             raise
         connection.adapters.register_loader("timestamptz", TimestamptzLoader)
+        self.takes_no_writes = False
         return connection
 
     def create_cursor(self, name: str | None = None) -> Any:
@@ -75,13 +79,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return self.connection.cursor()
 
     def is_usable(self) -> bool:
-        """Whether the connection is still open, as the socket itself knows it.
+        """Whether the connection is still open, as the socket itself knows it, and has refused no write.
 
         A server that stopped or ended our session has closed the socket, which makes it readable; nothing else ever
         waits there between two requests. Django instead asks the server (`SELECT 1`) once a request, which took a tenth
         of an import's time. Neither check notices a server that vanished without closing.
         """
-        if self.connection is None or self.connection.closed:
+        if self.connection is None or self.connection.closed or self.takes_no_writes:
             return False
         poll = select.poll()
         poll.register(self.connection.fileno(), select.POLLIN | select.POLLERR | select.POLLHUP)
