@@ -11,7 +11,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from codservice import metrics
 
 _broker = redis.Redis.from_url(
-    settings.REDIS_URL, socket_timeout=settings.REDIS_TIMEOUT, socket_connect_timeout=settings.REDIS_TIMEOUT
+    settings.REDIS_URL,
+    socket_timeout=settings.REDIS_TIMEOUT,
+    socket_connect_timeout=settings.REDIS_TIMEOUT,
+    retry=settings.REDIS_RETRY,
 )
 
 

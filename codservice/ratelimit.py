@@ -15,8 +15,6 @@ import redis
 from django.conf import settings
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from codservice import metrics
 
@@ -77,13 +75,12 @@ class Counter:
     def _count(self, keys: list[str], args: list[int]) -> list[int]:
         """Run the script on the thread's own connection: one from the client's pool takes half as long again."""
         if not hasattr(self._of_thread, "count"):
-            # One immediate retry on a broken connection (Redis restarted), none on a slow one.
             client = redis.Redis.from_url(
                 self._url,
                 single_connection_client=True,
                 socket_timeout=self._timeout,
                 socket_connect_timeout=self._timeout,
-                retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+                retry=settings.REDIS_RETRY,
             )
             self._of_thread.count = client.register_script(_COUNT)
         return self._of_thread.count(keys=keys, args=args)

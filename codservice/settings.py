@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 import redis
+import redis.backoff
+import redis.retry
 from django.core.exceptions import ImproperlyConfigured
 from environs import EnvError, EnvValidationError, FileAwareEnv, validate
 
@@ -472,6 +474,9 @@ TIME_ZONE = "UTC"
 
 # --- Redis: rate counters, and Celery's wake-ups. It may be away: nothing here may hang or raise for long. ----
 REDIS_TIMEOUT = 0.2  # seconds, for connecting and for each answer
+# Whatever closed the connection or took no write is asked once more, over a new connection: Redis was restarted, or its
+# address has moved to another server, and the former one goes on answering as a replica. One that is slow is not.
+REDIS_RETRY = redis.retry.Retry(redis.backoff.NoBackoff(), 1, (redis.ConnectionError, redis.ReadOnlyError))
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
@@ -481,6 +486,7 @@ CACHES = {
             "serializer": "codservice.wire.CacheSerializer",
             "socket_timeout": REDIS_TIMEOUT,
             "socket_connect_timeout": REDIS_TIMEOUT,
+            "retry": REDIS_RETRY,
         },
     }
 }

@@ -13,8 +13,6 @@ from collections.abc import Callable
 import redis
 from django.conf import settings
 from django.db import transaction
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from codservice.celery import app
 
@@ -29,7 +27,7 @@ _redis = redis.Redis.from_url(
     settings.REDIS_URL,
     socket_timeout=settings.REDIS_TIMEOUT,
     socket_connect_timeout=settings.REDIS_TIMEOUT,
-    retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+    retry=settings.REDIS_RETRY,
 )
 # Unlike a key, a channel is shared by all databases of a Redis, which may serve several installations.
 _CHANNEL = f"{_BELL}:{_redis.get_connection_kwargs().get('db') or 0}"

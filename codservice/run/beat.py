@@ -53,6 +53,10 @@ class Scheduler(beat.Scheduler):
         try:
             self.apply_async(entry, producer=producer, advance=False)
         except Exception as error:  # kombu raises what its transports raise
+            # The next message connects anew: if Redis' address has moved, a replica may have answered that had it.
+            self.connection.release()
+            del self.connection
+            self.__dict__.pop("producer", None)
             if time.monotonic() >= self._quiet_until:
                 self._quiet_until = time.monotonic() + QUIET_SECONDS
                 logger.warning("beat cannot send messages to Redis: %s", error)

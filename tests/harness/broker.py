@@ -4,9 +4,11 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import unquote, urlsplit
 
 import redis
 
@@ -66,3 +68,16 @@ def running_broker(folder: Path) -> Iterator[Broker]:
             child.kill()
             child.wait()
         shutil.rmtree(layout.runtime, ignore_errors=True)
+
+
+@contextmanager
+def moving_address() -> Iterator[tuple[str, Callable[[Broker], None]]]:
+    """A URL, and a function that has it lead to a broker, like a name or a proxy: connections that are there stay."""
+    with TemporaryDirectory(dir="/tmp") as folder:  # sockets' names may not be long
+        link = Path(folder, "redis")
+
+        def lead_to(broker: Broker) -> None:
+            link.unlink(missing_ok=True)
+            link.symlink_to(unquote(urlsplit(broker.url).path))
+
+        yield f"unix://{link}?db=0", lead_to

@@ -17,7 +17,7 @@ from codservice.data_folder import redis_url
 from codservice.run.beat import Scheduler
 from codservice.run.pulse import MOST_SECONDS
 from tests.harness.background import PATIENCE, eventually
-from tests.harness.broker import running_broker
+from tests.harness.broker import moving_address, running_broker
 from tests.harness.processes import CHECKOUT
 
 
@@ -98,6 +98,24 @@ def test_a_redis_that_refuses_is_told_of_in_one_line_a_minute(app, sent, monkeyp
     (line,) = caplog.messages
     assert "read only replica" in line
     assert caplog.records[0].exc_info is None
+
+
+def test_where_the_address_of_redis_moves_it_goes_along(app, tmp_path):
+    """The server that had it before becomes a replica, which keeps connections and takes no messages."""
+    with (
+        running_broker(tmp_path / "first") as first,
+        running_broker(tmp_path / "second") as second,
+        moving_address() as (url, lead_to),
+    ):
+        app.conf.broker_url = url.replace("unix://", "redis+socket://").partition("?")[0]
+        app.conf.task_publish_retry = settings.CELERY_TASK_PUBLISH_RETRY
+        scheduler = Scheduler(app)
+        lead_to(first)
+        tick_until(scheduler, first.tasks)
+        first.refuse("replica")
+        lead_to(second)
+        tick_until(scheduler, second.tasks)
+        scheduler.connection.release()
 
 
 def test_where_redis_is_away_at_its_start_it_waits_for_it_and_lives(tmp_path, start_beat):
