@@ -25,13 +25,14 @@ class Command(commands.Command):
         if found.holder.email.lower() == to.lower():
             raise CommandError(f"{found.holder.email} is already the holder of this account.")
         member = found.memberships.select_related("user").filter(user__email__iexact=to).first()
+        nobody = CommandError(
+            f"Nobody with the address {to} works for this account and may sign in. Its holder must invite them"
+            " first, or if they are deactivated, an operator must let them sign in again on the page People."
+        )
+        if member is None:
+            raise nobody
         try:
-            if member is None:
-                raise Membership.DoesNotExist
             team.hand_over(found.id, member.id)
-        except Membership.DoesNotExist:
-            raise CommandError(
-                f"Nobody with the address {to} works for this account and may sign in. Its holder must invite them"
-                " first, or if they are deactivated, an operator must let them sign in again on the page People."
-            ) from None
+        except Membership.DoesNotExist:  # deactivated, or no longer a member
+            raise nobody from None
         self.stdout.write(f"Account “{found.name}” for {member.user.email}")
