@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -56,6 +57,17 @@ def outlast_timeouts(table: str) -> None:
         )
         cursor.execute(f"CREATE TRIGGER slow AFTER INSERT ON {table} EXECUTE FUNCTION pg_temp.wait()")
         cursor.execute("SET LOCAL statement_timeout = '1s'")
+
+
+@contextmanager
+def orders_refused() -> Iterator[None]:
+    """Have PostgreSQL refuse every new order while the block runs, with an error that quotes the row."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE orders_order ADD CONSTRAINT broken CHECK (version > 9) NOT VALID")
+        try:
+            yield
+        finally:
+            cursor.execute("ALTER TABLE orders_order DROP CONSTRAINT broken")
 
 
 def session() -> int:
