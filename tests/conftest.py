@@ -36,7 +36,7 @@ from tests.harness.onebox import OneBox
 from tests.harness.processes import descendants, is_alive
 from tests.harness.receivers import Receiver
 from tests.harness.service import Service, running_service
-from webhooks import registry, secrets
+from webhooks import registry, secrets, wakeup
 from webhooks.engine import Engine
 from webhooks.models import Delivery, Webhook
 
@@ -81,9 +81,10 @@ def pytest_collection() -> Generator[None, bool, bool]:
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    """Forget the cached API keys, the counted requests and the active language of the test before."""
+    """Forget the cached API keys, the counted requests, Redis' silences and the active language of the test before."""
     translation.deactivate()
     authentication._trusted.clear()
+    wakeup._paused_until = 0.0
     memory.flushdb()
 
 

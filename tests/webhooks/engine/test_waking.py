@@ -70,12 +70,6 @@ def _database():
     return redis.Redis.from_url(settings.REDIS_URL).connection_pool.connection_kwargs.get("db", 0)
 
 
-@pytest.fixture(autouse=True)
-def _not_paused():
-    """What an earlier test's silence has taught is forgotten."""
-    wakeup._paused_until = 0.0
-
-
 def messages():
     return redis.Redis.from_url(settings.REDIS_URL).llen("celery")
 
