@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import django_ratelimit.core
+import hypothesis
 import pytest
 import redis
 from django.conf import settings
@@ -59,6 +60,11 @@ memory = redis.Redis.from_url(settings.REDIS_URL)
 authentication.time = SimpleNamespace(monotonic=lambda: 0.0)
 # So does the clock of the limits of addresses and logins, so that no window ends during a test.
 django_ratelimit.core.time = SimpleNamespace(time=lambda: 1_800_000_000.0)
+# Hypothesis has no patience with a busy machine.
+hypothesis.settings.register_profile(
+    "unhurried", hypothesis.settings(), deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 # Processes that a shell starts in the background ignore Ctrl-C, and so would the ones that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

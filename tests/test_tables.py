@@ -10,7 +10,7 @@ from pathlib import Path
 from time import thread_time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codservice.files import sheets
@@ -67,7 +67,6 @@ def test_no_cell_begins_a_formula_wherever_a_spreadsheet_begins_a_cell(formula: 
                 assert cell.strip(' "\t\r\n\u00a0')[:1] not in ("=", "+", "-", "@", "＝"), (delimiter, cells)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.text(alphabet="=+-@'\"a1 \t\r\n,;＝é", max_size=10), min_size=2, max_size=4),
     st.sampled_from(",;\t"),

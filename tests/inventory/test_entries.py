@@ -24,9 +24,7 @@ IDS = [UUID(int=number) for number in range(1, 7)]
 MINE = {f"P{number}": str(IDS[number]) for number in range(4)}
 CHARLIES = {"P9": str(IDS[4])}
 START = 10
-MANY = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.decimals(allow_nan=False)
 junk = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(max_size=3), scalars, max_size=2)

@@ -6,7 +6,7 @@ import timeit
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orders import phones
@@ -144,7 +144,6 @@ def test_a_number_is_found_among_others_however_all_of_them_are_written(before, 
     assert phones.finder(f"+213{re.sub('[^0-9]', '', number)}")(text), text
 
 
-@settings(deadline=None)  # each example searches for dozens of numbers
 @given(st.lists(plain, min_size=2, max_size=4), st.sampled_from(["", "0"]), among)
 def test_no_number_is_found_that_is_made_of_parts_of_others(numbers, zero, between):
     text = between.join(zero + in_pairs(number) for number in numbers)

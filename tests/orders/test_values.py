@@ -448,7 +448,7 @@ def assert_read_or_refused(number, written):
         assert isinstance(read, Decimal)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(total=centimes, fee=centimes, price=centimes)
 def test_amounts_survive_the_database(api, total, fee, price):
     items = [{**ITEM, "unit_price": f"{price:f}"}]

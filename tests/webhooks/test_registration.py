@@ -327,7 +327,7 @@ _URLS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(_URLS)
 @example("https://8.8.8.8\\@127.0.0.1/")
 @example("https://shop.example:443:80/")

@@ -374,7 +374,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".join)))
 @example("'")
 @example("el el el")
