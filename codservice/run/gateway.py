@@ -11,9 +11,7 @@ not read (granian's ASGI interface since 2.8; its RSGI takes everything into mem
 import asyncio
 import json
 import logging
-import queue
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -24,7 +22,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from codservice import logs, metrics
 from codservice.accounts.key_form import key_in, shows_test_key
 from codservice.run.kernel import drop_connection
-from codservice.run.wsgi_side import Answer, Application, Message, environ
+from codservice.run.wsgi_side import Answer, Application, Message, Threads, environ
 from codservice.wire import MAX_BODY
 
 logger = logging.getLogger("codservice.web")
@@ -94,10 +92,7 @@ class Gateway:
     ) -> None:
         self._application, self._is_known = application, is_known
         self.is_leaving = False
-        # The pool of concurrent.futures does the same, but takes 35 µs more per step.
-        self._steps: queue.SimpleQueue[tuple[asyncio.Future[bytes], Callable[..., bytes], Any]] = queue.SimpleQueue()
-        for number in range(threads):
-            threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
+        self._in_thread = Threads(threads).run
         self._door = _Door()
         self._searches = asyncio.Semaphore(max(threads - 1, 1))
         self._bodies = _Room()
@@ -239,32 +234,6 @@ class Gateway:
         for _ in range(SERVER_SLICES):
             if not gone.done():
                 patience = await _send_slice(b"", patience, send)
-
-    async def _in_thread(self, step: Callable[..., bytes], *arguments: Any) -> bytes:
-        done = asyncio.get_running_loop().create_future()
-        self._steps.put((done, step, arguments))
-        return await done
-
-    def _work(self) -> None:
-        while True:
-            done, step, arguments = self._steps.get()
-            if done.cancelled():
-                continue
-            result, error = b"", None
-            try:
-                result = step(*arguments)
-            except Exception as raised:
-                error = raised
-            done.get_loop().call_soon_threadsafe(_settle, done, result, error)
-
-
-def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None) -> None:
-    if done.cancelled():
-        return
-    if error:
-        done.set_exception(error)
-    else:
-        done.set_result(result)
 
 
 def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, int]:

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -288,3 +289,22 @@ async def test_searches_leave_a_thread_to_the_others() -> None:
         over.set()
         for client in searches:
             assert (await client.done()).answer == b"ok"
+
+
+def slept(thread: threading.Thread) -> int:
+    """How often a thread has begun to wait, by the kernel's count."""
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
+@in_loop
+async def test_a_request_wakes_one_thread_and_the_others_sleep_on() -> None:
+    others = set(threading.enumerate())
+    served = Gateway(application, 8)
+    threads = set(threading.enumerate()) - others
+    await asyncio.sleep(0.4)  # until all sleep
+    before = {thread: slept(thread) for thread in threads}
+    for _ in range(50):
+        assert (await Client(served, "/").done()).status == 200
+    assert len(threads) == 8
+    assert sum(slept(thread) > before[thread] for thread in threads) <= 3  # the last may still be on its way to sleep
