@@ -84,16 +84,15 @@ class DeliveryTypeField(Strict, serializers.ChoiceField):
         return data
 
 
-class Lines(serializers.ListSerializer):
+class Lines(Strict, serializers.ListSerializer):
     """A list of bodies; gives what `read` gives for each."""
 
-    default_error_messages = {
-        "not_a_list": "Must be a list.",
-        **dict.fromkeys(("empty", "max_length"), f"Must have 1 to {MAX_LINES} entries."),
-    }
-
-    def run_child_validation(self, data: Any) -> Any:
-        return self.child.read(data)  # type: ignore[union-attr]
+    def clean(self, data: Any) -> Any:
+        if type(data) is not list:
+            raise ValueError("Must be a list.")
+        if not 1 <= len(data) <= MAX_LINES:
+            raise ValueError(f"Must have 1 to {MAX_LINES} entries.")
+        return [self.child.read(line) for line in data]  # type: ignore[union-attr]
 
 
 class Body(serializers.Serializer):

@@ -35,9 +35,10 @@ class Strict:
         raise NotImplementedError
 
     def run_validation(self, data: Any = empty) -> Any:
-        is_empty, data = self.validate_empty_values(data)  # type: ignore[attr-defined]
-        if is_empty:
-            return data
+        if data is None or data is empty:
+            is_empty, data = self.validate_empty_values(data)  # type: ignore[attr-defined]
+            if is_empty:
+                return data
         try:
             return self.clean(data)
         except ValueError as error:
