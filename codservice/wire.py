@@ -112,7 +112,8 @@ def load_json(body: bytes) -> dict[str, Any]:
         raise MalformedJSON(_EMPTY_LIST)
     if not isinstance(data, dict):
         raise MalformedJSON
-    if _depth_exceeds(data, MAX_DEPTH):
+    # Most bodies have too few brackets for that, which is seen much faster.
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth_exceeds(data, MAX_DEPTH):
         raise MalformedJSON(_TOO_DEEP)
     return data
 
