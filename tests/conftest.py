@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -292,15 +291,9 @@ def make_engine() -> Iterator[Callable[..., Engine]]:
     yield make
     for each in made:
         each.stop()
-        both_threads = threading.Barrier(2)
-
-        def leave(both: threading.Barrier = both_threads) -> None:
-            both.wait(PATIENCE)
-            connections.close_all()
-
-        for future in [each._database.submit(leave) for _ in range(2)]:
-            future.result(PATIENCE)
-        each._database.shutdown()
+        for thread in (each._claims, each._results):
+            thread.submit(connections.close_all).result(PATIENCE)
+            thread.shutdown()
         if each._sender:
             each._sender.close()
 

@@ -45,8 +45,10 @@ class Engine:
         self._lock = threading.Lock()
         self._sender: Sender | None = None
         self._sign_of_life: IO[bytes] | None = None
-        # Two threads with a connection each: while one settles, the other claims.
-        self._database = ThreadPoolExecutor(2, thread_name_prefix="deliveries")
+        # Two threads with a connection each: while one settles, the other claims. A pool of two would wake both of them
+        # for each query.
+        self._claims = ThreadPoolExecutor(1, thread_name_prefix="claims")
+        self._results = ThreadPoolExecutor(1, thread_name_prefix="results")
 
     def wake_up(self) -> None:
         """Make a running drain look again for what is due."""
@@ -70,7 +72,7 @@ class Engine:
         # Check again after each drain: nobody else follows a wake-up that came between its last look and its end.
         while self.woken.is_set() and not self.stopping.is_set() and self._lock.acquire(blocking=False):
             try:
-                sent += _Drain(self, self._sender or self._open(), self._database).run()
+                sent += _Drain(self, self._sender or self._open(), self._claims, self._results).run()
             finally:
                 self._lock.release()
         return sent
@@ -96,7 +98,7 @@ class Engine:
         try:
             self._sign_of_life = roster.enter(self.token)
             dead = roster.dead()
-            if dead and (count := self._database.submit(delivery.release_all, dead).result()):
+            if dead and (count := self._claims.submit(delivery.release_all, dead).result()):
                 logger.info("%s attempts of workers that died were given back", count)
             for token in dead:
                 roster.forget(token)
@@ -107,10 +109,10 @@ class Engine:
 class _Drain:
     """One drain, from the first claim to the last result."""
 
-    def __init__(self, engine: Engine, sender: Sender, database: ThreadPoolExecutor) -> None:
+    def __init__(self, engine: Engine, sender: Sender, claims: ThreadPoolExecutor, results: ThreadPoolExecutor) -> None:
         self._engine = engine
         self._sender = sender
-        self._database = database
+        self._claims = claims
         self._claiming: Future[list[Post]] | None = None
         # The lower of the last claim's two limits, which is for webhooks that fail. A claim that brought fewer posts
         # reached neither limit, so it left nothing behind.
@@ -120,7 +122,7 @@ class _Drain:
         self._ahead = 0  # how many ended while it ran: the next claim can expect as many more places
         self._renewing: Future[dict[UUID, delivery.Renewed]] | None = None
         self._unsure: list[UUID] = []  # those being renewed whose posts have not begun
-        self._settling = _Settling(partial(self._ask, delivery.settle, engine.token))
+        self._settling = _Settling(partial(self._ask, results, delivery.settle, engine.token))
         self._releasing: list[Future[None]] = []
         self._under_way: dict[UUID, float] = {}  # claimed and not settled: when each was claimed or last renewed
         self._sent = 0
@@ -157,7 +159,9 @@ class _Drain:
             self._ended = 0
             self._room_for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
             self._is_full = True  # until it is known
-            self._claiming = self._ask(delivery.claim, self._engine.token, room + self._ahead, self._room_for_failing)
+            self._claiming = self._ask(
+                self._claims, delivery.claim, self._engine.token, room + self._ahead, self._room_for_failing
+            )
 
     def _start_claimed(self) -> None:
         if self._claiming is None or not self._claiming.done():
@@ -200,7 +204,7 @@ class _Drain:
 
     def _release(self, ids: list[UUID]) -> None:
         self._releasing = [future for future in self._releasing if not future.done()]
-        self._releasing.append(self._ask(delivery.release, self._engine.token, ids))
+        self._releasing.append(self._ask(self._claims, delivery.release, self._engine.token, ids))
 
     def _renew(self) -> None:
         """Renew the claims of posts that could not begin at once and of results that cannot be written."""
@@ -213,7 +217,7 @@ class _Drain:
             for id_ in ids:
                 self._under_way.pop(id_, None)
                 self._under_way[id_] = now  # at the end, so that the oldest stay in front
-            self._renewing = self._ask(delivery.renew, self._engine.token, ids)
+            self._renewing = self._ask(self._claims, delivery.renew, self._engine.token, ids)
 
     def _resume_renewed(self) -> None:
         """Begin posts that had not begun and are still ours; let go of those whose claim or webhook is gone."""
@@ -249,9 +253,9 @@ class _Drain:
             if self._settling.is_more or self._is_full:  # there is room now for what had none
                 self._engine.woken.set()
 
-    def _ask(self, function: Any, *args: Any) -> Future[Any]:
+    def _ask(self, thread: ThreadPoolExecutor, function: Any, *args: Any) -> Future[Any]:
         """Query the database in another thread; its answer ends the sender's wait."""
-        future = self._database.submit(function, *args)
+        future = thread.submit(function, *args)
         future.add_done_callback(lambda _: self._sender.wake_up())
         return future
 
