@@ -107,7 +107,7 @@ class Words(forms.CharField):
     def to_python(self, value: str | None) -> str:
         text = super().to_python(value and value.replace("\r\n", "\n"))
         try:
-            text = values.text(text, free=self.is_free, may_be_blank=not self.required) if text else ""
+            text = values.text(text, free=self.is_free, may_be_blank=True) if text else ""
         except ValueError:
             raise forms.ValidationError(
                 _("This text has characters that cannot be stored. Remove or replace them.")

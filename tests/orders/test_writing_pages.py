@@ -117,6 +117,7 @@ MOST = "99\u202f999\u202f999.99"
     ("changes", "sentence"),
     [
         ({"customer_name": ""}, "This field is required."),
+        ({"customer_name": "\u200b\u3164"}, "This field is required."),
         ({"customer_phone": "12"}, "Enter an Algerian phone number, such as 0550 12 34 56."),
         ({"customer_wilaya": "77"}, "Select a valid choice. 77 is not one of the available choices."),
         ({"customer_commune": "Atlantis"}, "“Atlantis” is not a commune of this wilaya."),
