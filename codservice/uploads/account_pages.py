@@ -76,12 +76,14 @@ def _announced(request: HttpRequest, account: Account, kind: str) -> JsonRespons
 
 
 def _page(request: HttpRequest, account: Account, kind: str, error: str = "") -> HttpResponse:
-    uploads = Upload.objects.filter(account=account, kind=kind).order_by("-created_at", "-id")[:SHOWN_UPLOADS]
+    uploads = Upload.objects.filter(account=account).order_by("-created_at", "-id")
+    is_open = Q(status__in=Upload.OPEN)  # of every kind and age: they keep further files out
+    shown = [*uploads.filter(is_open), *uploads.filter(~is_open, kind=kind)[:SHOWN_UPLOADS]]
     context = {
         "kind": KINDS[kind],
         "columns": [column.label for column in KINDS[kind].intake.columns],
         "error": error,
-        "uploads": [(upload, _counts(upload)) for upload in uploads],
+        "uploads": [(upload, _counts(upload)) for upload in shown],
         "most": arrival.MAX_BYTES >> 20,
     }
     return render(request, "uploads/new.html", context, status=422 if error else 200)

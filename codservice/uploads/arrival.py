@@ -54,7 +54,7 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
         again = Upload.objects.filter(account=account, kind=kind, user_id=user.id, name=name, size=size)
         work.give_way(again.filter(status=Upload.Status.ARRIVING))
         if Upload.objects.filter(account=account, status__in=Upload.OPEN).count() >= MAX_OPEN:
-            raise Unacceptable(_("Other files are still in progress. Wait for them, or stop one."))
+            raise Unacceptable(_("Earlier files are not finished. Match their columns, wait for them, or stop one."))
         return Upload.objects.create(
             id=uuid7(), account=account, kind=kind, name=name, size=size, actor=user.display_name, user_id=user.id
         )

@@ -170,13 +170,15 @@ def test_of_a_long_name_the_end_is_kept(browser: Client) -> None:
 
 
 def test_few_files_are_under_way_at_a_time(browser: Client) -> None:
-    for number in range(arrival.MAX_OPEN):
-        announce(browser, b"a\n1\n", f"{number}.csv")
+    """Whatever is in them. The page leads to each of them, also to those of products."""
+    files = [announce(browser, b"a\n1\n", f"{n}.csv", "/account/products/upload") for n in range(arrival.MAX_OPEN)]
     answer = browser.post(PAGE, {"name": "a.csv", "size": 5})
     assert (answer.status_code, answer.json()["error"]) == (
         422,
-        "Other files are still in progress. Wait for them, or stop one.",
+        "Earlier files are not finished. Match their columns, wait for them, or stop one.",
     )
+    page = browser.get(PAGE).content.decode()
+    assert all(f"/account/uploads/{file.id}" in page for file in files)
 
 
 def test_a_file_of_long_rows_is_not_held_in_memory(browser: Client) -> None:
