@@ -15,7 +15,8 @@ from inventory.models import MAX_SCRIPT
 from orders.models import Order, OrderItem
 from orders.templatetags.orders import wilaya
 
-# Placeholders in English, French and Arabic. Anything else in braces stays as it is.
+# Placeholders in English, French and Arabic, in either case: phones begin texts with a capital. Anything else in braces
+# stays as it is.
 PLACEHOLDERS = {
     "name": ("name", "nom", "الاسم"),
     "product": ("product", "produit", "المنتج"),
@@ -24,7 +25,7 @@ PLACEHOLDERS = {
     "wilaya": ("wilaya", "wilaya", "الولاية"),
 }
 _MEANING = {word: meaning for meaning, words in PLACEHOLDERS.items() for word in words}
-_PLACEHOLDER = re.compile("{(" + "|".join(map(re.escape, _MEANING)) + ")}")
+_PLACEHOLDER = re.compile("{ *(" + "|".join(map(re.escape, _MEANING)) + ") *}", re.IGNORECASE | re.ASCII)
 MOST_SAID = 5 * MAX_SCRIPT  # characters of a filled-in text, which may name the products two hundred times
 HINT = _("You can use these words, which are filled in for each order: %(words)s.")
 
@@ -93,7 +94,7 @@ def example(text: str, *, language: str, shop: str) -> str:
 
 def _filled(text: str, words: dict[str, str]) -> str:
     """Replace all placeholders in one pass, so that braces in an order's own words are left alone."""
-    return _cut(_PLACEHOLDER.sub(lambda found: words[_MEANING[found[1]]], text), MOST_SAID)
+    return _cut(_PLACEHOLDER.sub(lambda found: words[_MEANING[found[1].lower()]], text), MOST_SAID)
 
 
 def _cut(text: str, most: int) -> str:

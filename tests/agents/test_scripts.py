@@ -100,7 +100,16 @@ def test_a_picture_is_a_link_of_the_web_or_none(address: str, alice: Account, br
 
 @pytest.mark.parametrize(
     "text",
-    ["{{ order.account.holder.email }}", "{% debug %}", "{name.__class__}", "%(name)s", "{0}", "{unknown}", "{", "{}"],
+    [
+        "{{ order.account.holder.email }}",
+        "{% debug %}",
+        "{name.__class__}",
+        "%(name)s",
+        "{0}",
+        "{unknown}{ſhop}",
+        "{",
+        "{}",
+    ],
 )
 def test_nothing_else_in_a_script_means_anything(text: str, alice: Account, browser: Client) -> None:
     CallingRules.objects.create(account=alice, script_fr=text)
@@ -109,7 +118,7 @@ def test_nothing_else_in_a_script_means_anything(text: str, alice: Account, brow
 
 
 def test_what_is_filled_in_is_no_script(alice: Account, browser: Client) -> None:
-    CallingRules.objects.create(account=alice, script_fr="{nom} {somme} {sum}")
+    CallingRules.objects.create(account=alice, script_fr="{Nom} {somme} { sum }")
     make_order(alice, customer_name="{somme}<b>", total_amount=5)
     assert said(browser) == ["{somme}<b> 5 DA 5 DA"]
     assert "{somme}&lt;b&gt; 5 DA" in next_order(browser).text
