@@ -112,8 +112,8 @@ _WITHOUT_ACCOUNT = {
 class ShipmentRows(Intake):
     """Rows that say where a courier has an order; without an account, orders of any account.
 
-    A row names the order by its id or, within an account, by the shop's own number, which couriers' files may call
-    `order_id` too.
+    A row names the order by its id or, within an account, by the shop's own number, in whichever column: couriers call
+    either a reference.
     """
 
     columns = COLUMNS
@@ -153,12 +153,12 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
     if failed := [name for name in (named_by, "status", "reason") if has_failed(cells.get(name, ""))]:
         raise Invalid({name: [FAILED] for name in failed})
     number = cells.get(named_by, "")
-    order_id = values.uuid_or_none(number) if named_by == "order_id" else None
+    order_id = values.uuid_or_none(number)
     if not number:
         errors["order_id"] = ["Enter the order's id here, or the shop's own number under external_id."]
     elif order_id is None and not in_account:
         errors[named_by] = [_WITHOUT_ACCOUNT[named_by]]
-    elif order_id is None:
+    elif in_account:
         try:
             external_id = values.text(number, max_length=64)
         except ValueError:

@@ -28,7 +28,10 @@ class UnknownOrder(Refused):
 
 @dataclass(slots=True, frozen=True)
 class Shipment:
-    """Where a courier says that an order is. The order is named by id or, within an account, by `external_id`."""
+    """Where a courier says that an order is. The order is named by id or, within an account, by `external_id`.
+
+    One that is named by both is that of the `external_id`, if there is one: shops' numbers may look like our ids.
+    """
 
     status: Status
     order_id: UUID | None = None
@@ -49,7 +52,7 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
     with transaction.atomic():
         orders = _lock(shipments, account_id)
         for shipment in shipments:
-            order = orders.get(shipment.order_id or shipment.external_id)
+            order = orders.get(shipment.external_id) or orders.get(shipment.order_id)
             if order is None:
                 outcomes.append(UnknownOrder(_("There is no such order.")))
                 continue

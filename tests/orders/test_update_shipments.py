@@ -275,6 +275,20 @@ def test_in_an_account_an_order_id_that_is_none_of_ours_is_the_shops_own_number(
     ]
 
 
+@pytest.mark.parametrize("column", ["order_id", "external_id", "Référence"])
+def test_ids_and_the_shops_own_numbers_may_be_in_one_column(alice: Account, write: Any, column: str) -> None:
+    """Orders that a merchant enters by hand have no number. A shop's numbers may look like our ids."""
+    by_hand, numbered, alike = (order_in("confirmed", alice) for _ in range(3))
+    numbers = {numbered: "7", alike: str(uuid4())}
+    for order, number in numbers.items():
+        Order.objects.filter(id=order.id).update(external_id=number)
+    rows = [(number, "livré") for number in (by_hand.id, *numbers.values())]
+
+    result, status = run(write(*rows, header=(column, "status")), "--account", alice.holder.email)
+
+    assert (counts(result), status) == ((3, 0, 0), 0)
+
+
 def test_a_dry_run_says_what_would_happen_and_writes_nothing(alice: Account, write: Any) -> None:
     order = order_in("confirmed", alice)
     changes = StatusChange.objects.count()

@@ -12,7 +12,7 @@ class Command(FileCommand):
     help = f"""Update the status of orders from a courier's CSV or XLSX file.
 
 Columns: {", ".join(column.name for column in COLUMNS)}, or their usual headings. An order is named by its id or, with
---account, by the shop's own number, even if the file calls that order_id. The status is {", ".join(STATUSES)}, or what
+--account, by the shop's own number, in whichever of the two columns. The status is {", ".join(STATUSES)}, or what
 couriers in Algeria write for it, in French or Arabic.
 
 Couriers leave steps out: a confirmed order that is delivered is shipped first. An order whose parcel the courier does
