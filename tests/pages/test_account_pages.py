@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from codservice.accounts import team
+from codservice.accounts import security_log, team
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, Membership, User
+from codservice.accounts.security_log import Action
 from orders import lifecycle
 from tests import factories
 from tests.harness.browser import SCHEMES, TIMES_LEFT_TO_WEBKIT, Visit
@@ -353,6 +354,8 @@ def test_no_list_runs_out_of_its_card(
             customer_commune="El Hamadia",
             total_amount=124_700,
         )
+    name = "liste_des_commandes_boutique_el_djazair_novembre_2026_version_finale_corrigee.xlsx"
+    security_log.note(Action.UPLOADED, target=name, target_id=alice.id, account_id=alice.id)
     person = visit(locale=locale)
     person.sign_in(alice.holder.email, "/account/login")
     lists = set()
