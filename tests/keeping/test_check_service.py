@@ -7,6 +7,7 @@ from datetime import timedelta
 from io import StringIO
 
 import pytest
+from celery import Celery
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
@@ -19,6 +20,7 @@ from codservice import health
 from codservice.accounts.actor import Actor
 from codservice.celery import app
 from codservice.operations import checks, duties, tasks
+from codservice.operations.management.commands import check_service
 from codservice.operations.models import Duty
 from inventory import ledger, stock
 from inventory.models import Product
@@ -26,6 +28,7 @@ from orders import counts
 from orders.models import OrderCount
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
+from tests.harness.broker import running_broker
 from tests.harness.database import wait_for_lock
 from tests.harness.manage import output
 from tests.harness.plans import explain
@@ -84,6 +87,15 @@ def test_without_a_worker_it_says_how_to_start_one(all_is_well, monkeypatch):
     monkeypatch.undo()
 
     assert "codservice.run.worker" in problem("worker")
+
+
+def test_a_right_in_redis_that_is_missing_for_asking_a_worker_is_named(all_is_well, monkeypatch, tmp_path):
+    monkeypatch.undo()
+    with running_broker(tmp_path / "broker") as broker:
+        broker.client.execute_command("ACL", "SETUSER", "some", "on", ">PASSWORD", "~*", "+@all")
+        url = broker.url.replace("unix://", "redis+socket://some:PASSWORD@")
+        monkeypatch.setattr(check_service, "app", Celery(broker=url, set_as_current=False))
+        assert "No permissions to access a channel" in problem("worker")
 
 
 def test_a_worker_has_its_second_to_answer_however_little_is_waited(all_is_well, monkeypatch):

@@ -87,6 +87,7 @@ def _measured(measure: Callable[[], float]) -> float | None:
 def _ask_worker() -> str:
     try:
         answers = app.control.ping(timeout=PING_SECONDS, limit=1)
-    except Exception:  # the broker's library may raise anything
-        return "cannot be asked. Fix the broker first."
+    except Exception as error:  # the broker's library may raise anything
+        # The check of the broker only writes a key: here it may be another right that Redis denies.
+        return f"cannot be asked ({error}). Fix the broker first."
     return "" if answers else "does not answer. Start one (`python -m codservice.run.worker`)."
