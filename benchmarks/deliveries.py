@@ -51,7 +51,7 @@ class Bench(service.Installation):
     """The database of a run, with an account for webhooks and deliveries."""
 
     def __init__(self, data_dir: Path, name: str = "bench", **settings: str) -> None:
-        super().__init__(data_dir, WEBHOOK_ALLOW_PRIVATE="true", **settings)
+        super().__init__(data_dir, WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING", **settings)
         self.account = self.merchant(name).id
         self.secret = self.shell("from webhooks import secrets; print(secrets.encrypt(secrets.make_secret()).hex())")
 

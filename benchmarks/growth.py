@@ -58,7 +58,7 @@ def fill(url: str) -> None:
 
 def main() -> None:
     command_line(__doc__).parse_args()
-    with service.with_django(WEBHOOK_ALLOW_PRIVATE="true") as storage, receiver() as url:
+    with service.with_django(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as storage, receiver() as url:
         fill(url)
         storage.sql("VACUUM ANALYZE")
         sizes = {
