@@ -391,6 +391,8 @@ def test_a_role_holds_from_the_next_click_on(alice: Account, holder: Client, mem
     theirs = browser_of(user)
     assert theirs.get("/account/orders/new").status_code == 403
     page = f"/account/team/{user.membership.id}"
+    # On the way back, no browser chooses the role that the colleague has no longer.
+    assert '<form class="card" method="post" autocomplete="off">' in holder.get(page).content.decode()
     assert holder.post(page, {"role": "manager"}).url == TEAM
     assert theirs.get("/account/orders/new").status_code == 200
     assert holder.post(page, {"role": "owner"}).status_code == 422
