@@ -15,6 +15,7 @@ class OrdersConfig(AppConfig):
     def ready(self) -> None:
         from codservice.files import account_export
         from codservice.files.account_export import ExportedTable
+        from codservice.uploads import wording
         from codservice.uploads.kinds import KINDS, Kind
         from inventory.catalog import CHOICES, Choice
         from orders import counts, metrics, needs, retention
@@ -37,6 +38,7 @@ class OrdersConfig(AppConfig):
             home_title=_("Orders"),
             page="account-orders-upload",
         )
+        wording.NAMED |= dict.fromkeys(("names", "wilaya"), "orders.templatetags.orders.names_of")
         CHOICES[needs.RUNNING_OUT] = Choice(
             _("Running out: fewer are left than were ordered in the last week"), needs.running_out
         )

@@ -106,7 +106,12 @@ def test_the_comma_of_a_list_is_that_of_the_language(language: str, comma: str) 
     assert [name for name, page in pages.items() if 'join:", "' in page] == []
     with translation.override(language):
         refused = '"Misla" is not the code or name of a wilaya. Did you mean Béjaïa, Mila or M\'Sila?'
-        assert f"Béjaïa{comma}Mila{comma}M'Sila" in wording.in_words(refused)
+        names = {"fr": "Béjaïa, Mila, M'Sila", "ar-dz": "بجاية، ميلة، المسيلة"}[language]
+        assert names in wording.in_words(refused)
+        unsure = '"Sidi" is not the code or name of a commune of Chlef. Did you mean Larbaa or Ténès?'
+        chlef, tenes = {"fr": ("Chlef", "Ténès"), "ar-dz": ("الشلف", "تنس")}[language]
+        assert f"Larbaa{comma}{tenes}" in wording.in_words(unsure)
+        assert chlef in wording.in_words(unsure)
         near = (regions.wilaya("43"), regions.wilaya("28"))
         names = {"fr": "Mila, M'Sila", "ar-dz": "ميلة، المسيلة"}[language]
         assert names in no_commune("Misla", regions.NotFound("", near))

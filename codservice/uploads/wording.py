@@ -9,9 +9,10 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
-from codservice.i18n_tags import dinars, listed
+from codservice.i18n_tags import dinars
 
 # The rules' sentence, with names for its variable parts → the pages' wording, with the same names.
 _SENTENCES: dict[str, Any] = {
@@ -171,6 +172,9 @@ _SENTENCES: dict[str, Any] = {
         "The spreadsheet is too large to be read. Save it as “CSV UTF-8”."
     ),
 }
+# Variable parts that name what only an app knows → the import path of the function that says them in the active
+# language, which is loaded on use. Apps add theirs in `ready`.
+NAMED: dict[str, str] = {}
 _NAME = re.compile(r"<(\w+)>")
 _COUNTED = {"least", "most", "count"}  # the variable parts that are numbers, shown in groups of digits
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
@@ -183,9 +187,8 @@ def in_words(sentence: str) -> str:
     for pattern, said in _patterns():
         if found := pattern.fullmatch(sentence):
             named = found.groupdict()
-            if "names" in named:
-                most, _or, last = named["names"].rpartition(" or ")
-                named["names"] = listed([*filter(None, most.split(", ")), last])
+            for name in named.keys() & NAMED.keys():
+                named[name] = import_string(NAMED[name])(named[name])
             for name in named.keys() & _COUNTED:
                 named[name] = dinars(Decimal(named[name]))
             return str(said) % named

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -115,6 +115,15 @@ def communes_by_wilaya() -> dict[str, tuple[Commune, ...]]:
         for code in commune.wilayas:
             found[code].append(commune)
     return {code: tuple(sorted(some, key=lambda commune: commune.code)) for code, some in found.items()}
+
+
+@cache
+def arabic_names() -> dict[str, str]:
+    """The Arabic name by the French one, of wilayas and of communes whose namesakes are spelled alike in Arabic too."""
+    names = {(commune.name, commune.name_ar) for commune in communes().values()}
+    spellings = Counter(name for name, _ in names)
+    alike = {name: name_ar for name, name_ar in names if spellings[name] == 1}
+    return alike | {wilaya.name: wilaya.name_ar for wilaya in wilayas().values()}
 
 
 @cache

@@ -14,9 +14,10 @@ from django.utils import formats, timezone
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
 
-from codservice.i18n_tags import dinars
+from codservice.i18n_tags import dinars, listed
 from orders import cancel_reasons, regions
 from orders.models import DeliveryType, Order, OrderEdit
+from orders.regions import gazetteer
 
 register = template.Library()
 
@@ -80,7 +81,18 @@ def _place_name(kind: str, code: str) -> str:
 
 def name_of(place: regions.Wilaya | regions.Commune) -> str:
     """The place's name in the reader's script."""
-    return place.name_ar if (get_language() or "").startswith("ar") else place.name
+    return place.name_ar if _reads_arabic() else place.name
+
+
+def names_of(said: str) -> str:
+    """The places of a rule's sentence (`Alger`, or `Alger, Mila or Oran`) in the reader's script, where one is sure."""
+    most, _or, last = said.rpartition(" or ")
+    in_script = gazetteer.arabic_names() if _reads_arabic() else {}
+    return listed(in_script.get(name, name) for name in [*filter(None, most.split(", ")), last])
+
+
+def _reads_arabic() -> bool:
+    return (get_language() or "").startswith("ar")
 
 
 @register.simple_tag
