@@ -332,9 +332,12 @@ def test_a_name_is_shown_where_there_is_room_for_it(visit: Callable[..., Visit],
     User.objects.filter(pk=alice.holder.pk).update(first_name="W" * 100)
     page.reload()
     assert page.locator(".menu summary bdi").evaluate(is_cut)
-    for width in (320, 360, 420, 421, 720, 721):
-        page.set_viewport_size({"width": width, "height": 740})
-        assert page.locator(".brand").bounding_box()["y"] == page.locator(".menu").bounding_box()["y"], width
+    phones = (320, 360, 420, 421, 720, 721)
+    for path, widths in {"/account/quick-start": phones, "/docs/fr/": (1201, 1260, 1261)}.items():
+        page.goto(path)
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 740})
+            assert page.locator(".brand").bounding_box()["y"] == page.locator(".menu").bounding_box()["y"], width
 
 
 OVERFLOWS = "parts => [...document.querySelectorAll(parts)].map(e => e.scrollWidth - e.clientWidth)"
