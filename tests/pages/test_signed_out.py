@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from agents.models import CallingRules
 from codservice.accounts.actor import Actor
-from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.models import Account, ApiKey, Membership
 from orders import lifecycle
 from orders.models import CallNote, Order
 from tests import factories
@@ -65,6 +65,22 @@ def test_the_button_that_was_pressed_is_the_one_that_is_sent(visit: Visits, alic
     expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
     assert not Order.objects.exists()
     assert page.evaluate("localStorage.getItem('left')") == "0"
+
+
+def test_a_managers_form_waits_too_while_they_may_only_read(visit: Visits, alice: Account) -> None:
+    manager = factories.UserFactory()
+    membership = Membership.objects.create(account=alice, user=manager, role="manager")
+    person = visit()
+    page = person.sign_in(manager.username, "/account/login")
+    write(page, "/account/orders/new", customer_name="Lynda Aït")
+    Membership.objects.filter(pk=membership.pk).update(role="reader")
+    page.get_by_role("button", name="Add lines").click()
+    expect(page.locator("#not-sent")).to_contain_text("You no longer have access to this page. What you wrote is kept")
+    assert person.wrongs.pop().startswith("403 ")
+    Membership.objects.filter(pk=membership.pk).update(role="manager")
+    page.get_by_role("button", name="Add lines").click()
+    expect(page.locator("fieldset.order-line").nth(3)).to_be_visible()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
 
 
 def test_a_supervisors_form_waits_too(visit: Visits, alice: Account) -> None:

@@ -1,7 +1,7 @@
 // Sending a form after being signed out would lose what was typed. So a form that is a while old, or since which another
 // tab has sent something (once.js), first fetches its page (data-here, if the address only takes forms). If that is the
-// login, another person's page or the other mode's, or nothing answers, the form is not sent. Otherwise it is sent with
-// the current token.
+// login, another person's page or the other mode's, or refused by now, or nothing answers, the form is not sent.
+// Otherwise it is sent with the current token.
 "use strict";
 
 (() => {
@@ -19,6 +19,7 @@
     const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
     if (new URL(answer.url).pathname === said.login) return said.signedOut;
     if (answer.status === 429 || answer.status >= 500) return said.away;
+    if (answer.status === 403) return said.noAccess;
     if (!answer.ok) return "";
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (page.querySelector("script[data-person]")?.dataset.person !== said.person) return said.signedOut;
