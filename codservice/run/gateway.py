@@ -22,7 +22,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from codservice import logs, metrics
 from codservice.accounts.key_form import key_in, shows_test_key
 from codservice.run.kernel import drop_connection
-from codservice.run.wsgi_side import Answer, Application, Message, Threads, environ
+from codservice.run.threads import Threads
+from codservice.run.wsgi_side import Answer, Application, Message, environ
 from codservice.wire import MAX_BODY
 
 logger = logging.getLogger("codservice.web")

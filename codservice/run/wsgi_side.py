@@ -1,11 +1,7 @@
-"""The gateway's WSGI side: the environment for the application, how its answer is taken, and the threads for both."""
+"""The gateway's WSGI side: the environment for the application, and how its answer is taken."""
 
-import asyncio
 import io
-import queue
 import sys
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
@@ -107,54 +103,3 @@ def environ(scope: Message, body: bytes) -> dict[str, Any]:
     if (kind := result.pop("HTTP_CONTENT_TYPE", None)) is not None:
         result["CONTENT_TYPE"] = kind
     return result
-
-
-_Step = tuple[asyncio.Future[bytes], Callable[..., bytes], Any]
-
-
-class Threads:
-    """Runs steps in `count` threads. The pool of concurrent.futures does the same, but takes 35 µs more per step.
-
-    Each thread waits at a queue of its own: one that several wait at wakes a second thread for each step, in vain.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._lock = threading.Lock()
-        self._idle: list[queue.SimpleQueue[_Step]] = []  # the threads that wait for a step, by their queues
-        self._waiting: deque[_Step] = deque()  # the steps that wait for a thread
-        for number in range(count):
-            threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
-
-    async def run(self, step: Callable[..., bytes], *arguments: Any) -> bytes:
-        done = asyncio.get_running_loop().create_future()
-        with self._lock:
-            put = self._idle.pop().put if self._idle else self._waiting.append
-            put((done, step, arguments))
-        return await done
-
-    def _work(self) -> None:
-        given: queue.SimpleQueue[_Step] = queue.SimpleQueue()
-        while True:
-            with self._lock:
-                if self._waiting:
-                    given.put(self._waiting.popleft())
-                else:
-                    self._idle.append(given)
-            done, step, arguments = given.get()
-            if done.cancelled():
-                continue
-            result, error = b"", None
-            try:
-                result = step(*arguments)
-            except Exception as raised:
-                error = raised
-            done.get_loop().call_soon_threadsafe(_settle, done, result, error)
-
-
-def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None) -> None:
-    if done.cancelled():
-        return
-    if error:
-        done.set_exception(error)
-    else:
-        done.set_result(result)
