@@ -40,7 +40,7 @@ class Sender:
         self._free: list[Any] = []  # handles
         self._waiting: deque[Post] = deque()
         self._running: dict[Any, Transfer] = {}
-        self._unsure: dict[UUID, Transfer] = {}
+        self._unsure: dict[UUID, tuple[Transfer, float]] = {}  # with the time since when
         self._ended: list[tuple[float, int, Outcome]] = []  # a heap, by when each may be returned, then as they ended
         self._number = itertools.count()
 
@@ -72,7 +72,8 @@ class Sender:
 
     def resume(self, delivery_id: UUID, *, begin_by: float, url: str, secrets: Sequence[str]) -> None:
         """Begin an unsure post whose claim stands, with its webhook's present address and secrets."""
-        transfer = self._unsure.pop(delivery_id)
+        transfer, since = self._unsure.pop(delivery_id)
+        transfer.started += time.monotonic() - since  # it waited for our database, which is no fault of its receiver
         transfer.post.begin_by, transfer.post.url, transfer.post.secrets = begin_by, url, secrets
         self._begin(transfer)
 
@@ -140,7 +141,7 @@ class Sender:
         elif now >= transfer.deadline:
             self._end_unsent(transfer, UNREACHABLE)
         elif now > transfer.post.begin_by:
-            self._unsure[transfer.post.delivery_id] = transfer
+            self._unsure[transfer.post.delivery_id] = transfer, now
             self.wake_up()
         else:
             self._send(transfer)

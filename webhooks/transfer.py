@@ -51,7 +51,7 @@ _STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl would rea
 
 @dataclass(slots=True)
 class Transfer:
-    """A post from its start to its outcome. Its time includes the lookup of its name."""
+    """A post from its start to its outcome. Its time includes the lookup of its name, not a renewal of its claim."""
 
     post: Post
     started: float  # by time.monotonic

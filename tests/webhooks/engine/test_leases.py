@@ -13,7 +13,7 @@ from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import wait_for_lock
 from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer
-from webhooks import delivery, registry, signing
+from webhooks import delivery, registry, signing, transfer
 from webhooks.models import Attempt, Claim, Delivery
 from webhooks.roster import Roster
 
@@ -70,6 +70,25 @@ def test_a_worker_that_paused_and_was_not_missed_sends_what_it_had_claimed(
     pause_after_claim(lambda: None)
     assert engine.drain() == 20
     assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
+
+
+def test_no_attempt_fails_while_the_database_is_slow_to_renew_its_claim(
+    engine, receiver, webhook_to, pause_after_claim, monkeypatch
+):
+    renew = delivery.renew
+
+    def renew_slowly(*args):
+        time.sleep(transfer.DEADLINE / 1000)
+        return renew(*args)
+
+    monkeypatch.setattr(transfer, "DEADLINE", 1000)
+    monkeypatch.setattr(delivery, "renew", renew_slowly)
+    write(webhook_to(receiver.url()))
+    pause_after_claim(lambda: None)
+    assert engine.drain() == len(receiver.requests) == 1
+    attempt = Attempt.objects.get()
+    assert attempt.failure == ""
+    assert attempt.milliseconds < transfer.DEADLINE
 
 
 def test_a_claim_does_not_take_what_is_being_renewed(engine, receiver, webhook_to, pause_after_claim, monkeypatch):
