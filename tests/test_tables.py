@@ -4,6 +4,7 @@ import csv
 import re
 import resource
 import sys
+import tempfile
 import zipfile
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,7 @@ from codservice.files import sheets
 from codservice.files.headings import Column
 from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWriter, Table, UnreadableTable
 from orders.order_files.columns import COLUMNS
+from tests.harness.disk import needs_root, small_disk
 from tests.harness.sheets import Failed, workbook, write_xlsx
 
 # Reading a spreadsheet starts a process.
@@ -539,6 +541,17 @@ def test_who_reads_a_spreadsheet_is_told_no_secret(tmp_path: Path, monkeypatch: 
     said = rows.read()
     assert b"PATH=" in said
     assert b"not-for-strangers" not in said
+
+
+@reads_sheet
+@needs_root
+def test_a_spreadsheet_is_not_refused_because_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_xlsx(tmp_path / "a.xlsx", [["sku", "name"], ["A", "Robe"]])
+    with small_disk(tmp_path / "disk", 1) as disk:
+        disk.fill()
+        monkeypatch.setattr(tempfile, "tempdir", str(disk.folder))
+        with pytest.raises(OSError, match=f"no space is left in {disk.folder}"):
+            Table(tmp_path / "a.xlsx")
 
 
 @reads_sheet

@@ -4,6 +4,7 @@ A file of 1 kB can name a cell so far away that the sheet up to it fills all mem
 such trick in four formats. So `read` runs this file as a program, whose limits the kernel enforces.
 """
 
+import errno
 import os
 import re
 import resource
@@ -35,6 +36,7 @@ MAX_NAME = 100  # characters of a sheet's name that are shown; Excel allows 31
 _SHOWN = (python_calamine.SheetTypeEnum.WorkSheet, python_calamine.SheetVisibleEnum.Visible)
 _KNOWN_TO_IT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # all it gets of the environment, which holds secrets
 _REFUSED = 3  # exit status, with the reason on stderr; otherwise stderr has the sheet's name
+_DISK_IS_FULL = 4
 _PIECE = 1 << 20
 # Cells of an XLSX sheet whose formula failed, and whose formula has no result, not even an empty text.
 _FAILED = re.compile(rb"(<(?:\w+:)?c\s[^<>]*?\bt=[\"'])e(?=[\"'])")
@@ -75,6 +77,8 @@ def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
     said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # may hold a sheet's name
     if done.returncode == _REFUSED:
         raise UnreadableSheet(said)
+    if done.returncode == _DISK_IS_FULL:
+        raise OSError(errno.ENOSPC, f"no space is left in {tempfile.gettempdir()}")
     if done.returncode:
         raise UnreadableSheet("is too large a spreadsheet to be read. Save it as “CSV UTF-8”.")
     return rows, said
@@ -182,6 +186,8 @@ def main() -> int:
     except UnreadableSheet as error:
         said = str(error)
     except (python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            os._exit(_DISK_IS_FULL)  # Python would try again to write what is left, and end with a status of its own
         said = f"is not a spreadsheet that we can read: {error}."
     else:
         return 0
