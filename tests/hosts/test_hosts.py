@@ -4,12 +4,14 @@ The check reads HTTP answers, what the receiver recorded, and the rows at the en
 """
 
 import asyncio
+import contextlib
 import json
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,6 +35,16 @@ SETTLED_SECONDS = 4.0
 AWAY_SECONDS = 7.0  # longer than connections survive
 PATIENCE = 40.0
 Claim = tuple[str, str]
+
+
+class Event(NamedTuple):
+    kind: str
+    body: str
+
+
+class Delivery(NamedTuple):
+    event: str
+    path: str
 
 
 class Watch:
@@ -102,11 +114,19 @@ def set_up(deployment: Deployment, folder: Path) -> tuple[Shop, str]:
     return Shop(webs, key), quiet
 
 
-def test_hosts_are_cut_off_and_killed_and_nothing_is_lost_or_sent_twice(deployment, tmp_path):
+@pytest.fixture
+def receiver(deployment: Deployment) -> Iterator[Receiver]:
+    listening = Receiver(default=as_receivers_do, address=(deployment.receiver.address("internet"), 8080))
+    with contextlib.ExitStack() as stack:
+        with deployment.receiver.inside():
+            stack.enter_context(listening)
+        yield listening
+
+
+def test_hosts_are_cut_off_and_killed_and_nothing_is_lost_or_sent_twice(
+    deployment: Deployment, receiver: Receiver, tmp_path: Path
+) -> None:
     shop, quiet_account = set_up(deployment, tmp_path)
-    receiver = Receiver(default=as_receivers_do, address=(deployment.receiver.address("internet"), 8080))
-    with deployment.receiver.inside():
-        receiver.__enter__()
     for name in ("web1", "web2"):
         eventually(lambda name=name: deployment.is_ready(name, shop), PATIENCE)
     web = deployment["web1"].address()
@@ -149,58 +169,77 @@ def test_hosts_are_cut_off_and_killed_and_nothing_is_lost_or_sent_twice(deployme
         client.result(60)
     watch.end_claims(watch.claims())  # claims that were committed by a worker that never heard of it
     eventually(watch.is_drained, PATIENCE)
-    receiver.__exit__()
     check(deployment, shop, receiver, watch.in_flight)
 
 
 def check(deployment: Deployment, shop: Shop, receiver: Receiver, in_flight: set[str]) -> None:
     assert shop.surprises == []
-    # Every answered import is stored as it was answered, and no other: a retry finds the order of the first try.
-    orders = {
-        str(id_): (status, float(total))
-        for id_, status, total in deployment.rows("SELECT id, status, total_amount FROM orders_order")
-    }
-    assert {id_: total for id_, (_, total) in orders.items()} == {
-        id_: order["total_amount"] for id_, order in shop.imported.items()
-    }
-    assert {id_ for id_, (status, _) in orders.items() if status == "canceled"} == set(shop.cancelled) == set(orders)
+    assert all(shop.answers.values())  # each web answered some requests
+    orders = check_orders(deployment, shop)
+    movements = check_stock(deployment, shop)
+    events = check_events(deployment, orders, movements)
+    deliveries = check_deliveries(deployment, events)
+    repeated = check_arrivals(receiver, events, deliveries)
+    print(
+        f"{len(orders)} orders, {movements} stock changes, {len(deliveries)} deliveries;"
+        f" {len(in_flight)} in flight at a cut or kill, {len(repeated)} of them arrived twice; answers {shop.answers}"
+    )
+    assert repeated <= in_flight
+
+
+def check_orders(deployment: Deployment, shop: Shop) -> set[str]:
+    """Every answered import is stored as it was answered, and no other: a retry finds the order of the first try."""
+    rows = deployment.rows("SELECT id::text, status, total_amount::float FROM orders_order")
+    assert {id_: total for id_, _, total in rows} == {id_: body["total_amount"] for id_, body in shop.imported.items()}
+    orders = {id_ for id_, *_ in rows}
+    assert {id_ for id_, status, _ in rows if status == "canceled"} == set(shop.cancelled) == orders
     changes = deployment.rows("SELECT order_id, to_status, count(*) FROM orders_statuschange GROUP BY 1, 2")
     assert {count for *_, count in changes} == {1}
-    # Stock: a chain for each product, one movement for each answered change and for some of the unanswered.
-    chain = "SELECT product_id, old_quantity, new_quantity FROM inventory_stockmovement ORDER BY id"
-    movements = deployment.rows(chain)
+    return orders
+
+
+def check_stock(deployment: Deployment, shop: Shop) -> int:
+    """Each product has a chain of movements, one for each answered change and for some of the unanswered."""
+    movements = deployment.rows(
+        "SELECT product_id, old_quantity, new_quantity FROM inventory_stockmovement ORDER BY id"
+    )
     stock: dict[Any, int] = {}
     for product, old, new in movements:
         assert stock.get(product, old) == old
         stock[product] = new
     assert shop.stock_changes <= len(movements) <= shop.stock_changes + shop.stock_changes_unanswered
-    # An event for each change, a delivery for each event and subscribed webhook.
-    written = deployment.rows("SELECT id, kind, body FROM webhooks_event")
-    events = {str(id_): (kind, body) for id_, kind, body in written}
-    told = [json.loads(body)["data"]["id"] for kind, body in events.values() if kind == "order.cancelled"]
-    assert Counter(told) == Counter(list(orders))
-    kinds = Counter(kind for kind, _ in events.values())
-    assert (kinds["order.created"], kinds["inventory.updated"]) == (len(orders), len(movements))
-    deliveries = {
-        str(id_): (str(event), "/" + url.rpartition("/")[2], status)
-        for id_, event, url, status in deployment.rows(
-            "SELECT d.id, d.event_id, w.url, d.status FROM webhooks_delivery d"
-            " JOIN webhooks_webhook w ON w.id = d.webhook_id"
-        )
-    }
-    expected = [(id_, path) for id_, (kind, _) in events.items() for path, kinds in SUBSCRIBED.items() if kind in kinds]
-    assert Counter((event, path) for event, path, _ in deliveries.values()) == Counter(expected)
-    assert {status for *_, status in deliveries.values()} == {"delivered"}
-    # Each arrived as it was written, and twice only if it was under way when its worker was lost.
+    return len(movements)
+
+
+def check_events(deployment: Deployment, orders: set[str], movements: int) -> dict[str, Event]:
+    """There is an event for each change."""
+    rows = deployment.rows("SELECT id::text, kind, body FROM webhooks_event")
+    events = {id_: Event(kind, body) for id_, kind, body in rows}
+    cancelled = [json.loads(event.body)["data"]["id"] for event in events.values() if event.kind == "order.cancelled"]
+    assert Counter(cancelled) == Counter(orders)
+    kinds = Counter(event.kind for event in events.values())
+    assert (kinds["order.created"], kinds["inventory.updated"]) == (len(orders), movements)
+    return events
+
+
+def check_deliveries(deployment: Deployment, events: dict[str, Event]) -> dict[str, Delivery]:
+    """Each event has been delivered to each subscribed webhook."""
+    rows = deployment.rows(
+        "SELECT d.id::text, d.event_id::text, w.url, d.status FROM webhooks_delivery d"
+        " JOIN webhooks_webhook w ON w.id = d.webhook_id"
+    )
+    deliveries = {id_: Delivery(event, "/" + url.rpartition("/")[2]) for id_, event, url, _ in rows}
+    expected = [(id_, path) for id_, each in events.items() for path, kinds in SUBSCRIBED.items() if each.kind in kinds]
+    assert Counter(deliveries.values()) == Counter(expected)
+    assert {status for *_, status in rows} == {"delivered"}
+    return deliveries
+
+
+def check_arrivals(receiver: Receiver, events: dict[str, Event], deliveries: dict[str, Delivery]) -> set[str]:
+    """Every delivery arrived as it was written. Returns those that arrived more than once."""
     seen = Counter(request.delivery for request in receiver.requests)
     assert set(seen) == set(deliveries)
     for request in receiver.requests:
-        event, path, _ = deliveries[request.delivery]
-        assert (request.path, request.body.decode()) == (path, events[event][1])
-    repeated = {id_ for id_, count in seen.items() if count > 1}
-    print(
-        f"{len(orders)} orders, {len(movements)} stock changes, {len(deliveries)} deliveries;"
-        f" {len(in_flight)} in flight at a cut or kill, {len(repeated)} of them arrived twice; answers {shop.answers}"
-    )
-    assert repeated <= in_flight
-    assert all(shop.answers.values())
+        event, path = deliveries[request.delivery]
+        assert (request.path, request.body.decode()) == (path, events[event].body)
+    return {id_ for id_, count in seen.items() if count > 1}
