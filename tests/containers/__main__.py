@@ -7,29 +7,23 @@ and at the end the table. Exits with 1 if a row is not as promised. CONTAINERS_D
 are kept between runs, if they have to be made.
 """
 
-import json
 import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from tests.containers.engine import Engine, Failed, OwnEngine, running_engine
+from tests.containers.engine import OwnEngine, running_engine
+from tests.containers.load import BODY, DOMAIN
+from tests.containers.project import Project, judge, load
+from tests.containers.report import Table, expect
 from tests.harness.processes import CHECKOUT
 from tests.webhooks.engine.certificates import Authority
 
 HERE = Path(__file__).parent
-DOMAIN = "cod.localhost"
-RATE = 20.0
 IMAGE_BYTES, BUILD_SECONDS, READY_SECONDS, IDLE_BYTES = 250e6, 100.0, 2.0, 500e6
 # Files of a checkout that no image may contain.
 PLANTED = ("codservice.dump", "secrets-copy.pem", ".env", "docs/notes.dump", "docs/operations/kubernetes/secret.yaml")
@@ -65,155 +59,6 @@ print(ready, ticks / os.sysconf("SC_CLK_TCK"))
 """
 
 
-class Wrong(Exception):
-    """Something is not as promised."""
-
-
-@dataclass
-class Table:
-    """What was tried, how long it took, and the results."""
-
-    rows: list[tuple[str, float, str, bool]] = field(default_factory=list)
-
-    @contextmanager
-    def row(self, tried: str) -> Iterator[list[str]]:
-        """Add a row with what the block appends to the list. An exception becomes part of it, and the run goes on."""
-        said: list[str] = []
-        began, is_well = time.monotonic(), True
-        try:
-            yield said
-        except (Failed, Wrong, AssertionError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
-            is_well = False
-            said.append(f"{type(error).__name__}: {error}")
-        seconds = time.monotonic() - began
-        self.rows.append((tried, seconds, "; ".join(said), is_well))
-        print(
-            f"{datetime.now():%H:%M:%S} {'  ' if is_well else '!!'} {seconds:6.1f} s  {tried}: {'; '.join(said)}",
-            flush=True,
-        )
-
-    def print(self) -> None:
-        print("\n| tried | seconds | |\n|---|---|---|")
-        for tried, seconds, said, is_well in self.rows:
-            first = said.splitlines()[0] if said else "" if is_well else "failed"
-            print(f"| {tried} | {seconds:.1f} | {'' if is_well else '**no** '}{first} |")
-
-
-def expect(is_so: object, sentence: str) -> None:
-    if not is_so:
-        raise Wrong(sentence)
-
-
-class Project:
-    """A checkout in which compose runs."""
-
-    def __init__(self, engine: Engine, checkout: Path, name: str) -> None:
-        self.engine, self.name = engine, name
-        self.folder = engine.work / name
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir()
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=checkout, check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
-        for path in filter(None, listed.split("\0")):
-            if (checkout / path).exists():
-                (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(checkout / path, self.folder / path)
-        self.authority = self.folder / "root.crt"
-        self.key = ""
-
-    def sh(self, line: str) -> str:
-        """Run a line of the manual as it is."""
-        return self.engine.run("sh", "-euc", line, folder=self.folder)
-
-    def compose(self, *arguments: str) -> str:
-        return self.engine.run("docker", "compose", *arguments, folder=self.folder)
-
-    def containers(self, service: str) -> list[str]:
-        return self.compose("ps", "--quiet", service).split()
-
-    def inspect(self, container: str) -> dict[str, Any]:
-        return dict(json.loads(self.engine.run("docker", "inspect", container))[0])
-
-    def psql(self, sql: str) -> str:
-        arguments = ["exec", "-T", "database", "psql", "-U", "postgres", "-Atc", sql, "codservice"]
-        return self.compose(*arguments).strip()
-
-    def curl(self, path: str, *arguments: str) -> tuple[int, str]:
-        """Status and body over HTTPS through the proxy, whose authority is trusted."""
-        command = ["curl", "-s", "--max-time", "20", "--cacert", str(self.authority), "-w", "\n%{http_code}"]
-        command += ["--resolve", f"{DOMAIN}:443:127.0.0.1", *arguments, f"https://{DOMAIN}{path}"]
-        body, _, status = self.engine.run(*command, may_fail=True).rpartition("\n")
-        return int(status or 0), body
-
-    def api(self, method: str, path: str, body: Any = None) -> Any:
-        more = ["-X", method, "-H", f"Authorization: Bearer {self.key}"]
-        if body is not None:
-            more += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]
-        status, said = self.curl(f"/api/v1{path}", *more)
-        expect(200 <= status < 300, f"{method} {path}: {status} {said[:300]}")
-        return json.loads(said) if said else None
-
-    def wait_for(self, path: str = "/readyz", seconds: float = 60) -> float:
-        began = time.monotonic()
-        while time.monotonic() - began < seconds:
-            if self.curl(path)[0] == 200:
-                return time.monotonic() - began
-            time.sleep(0.3)
-        raise Wrong(f"{path} does not answer 200 for {seconds:.0f} s")
-
-    def received(self) -> Counter[str]:
-        said = self.compose("logs", "--no-log-prefix", "--no-color", "receiver")
-        return Counter(re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", said))
-
-
-@contextmanager
-def load(project: Project, seconds: float) -> Iterator[dict[str, Any]]:
-    """Send requests through the proxy while the block runs, for at least `seconds`. The dict then has their results."""
-    said: dict[str, Any] = {}
-    command = [
-        sys.executable,
-        "-m",
-        "tests.containers.load",
-        str(RATE),
-        str(seconds),
-        str(project.authority),
-        project.key,
-    ]
-    running = subprocess.Popen(project.engine.beside(command), cwd=CHECKOUT, stdout=subprocess.PIPE)
-    try:
-        time.sleep(3)
-        yield said
-    finally:
-        said |= json.loads(running.communicate()[0])
-
-
-def judge(project: Project, said: dict[str, Any], row: list[str], most: int | None) -> None:
-    """Report failed requests, lost orders and missing or repeated deliveries. Raises Wrong for broken promises."""
-    row.append(f"{said['requests']} requests, {said['failed']} failed {said['statuses']}")
-    row.append(f"longest {said['longest_ms']} ms")
-    canceled = project.psql("SELECT id FROM orders_order WHERE status = 'canceled'").split()
-    lost = set(said["imported"]) - set(project.psql("SELECT id FROM orders_order").split())
-    lost |= set(said["cancelled"]) - set(canceled)
-    wanted = project.psql("SELECT d.id FROM webhooks_delivery d").split()
-    deadline = time.monotonic() + 60
-    while True:
-        received = project.received()
-        missing = set(wanted) - set(received)
-        if not missing or time.monotonic() > deadline:
-            break
-        time.sleep(1)
-    told = int(project.psql("SELECT count(*) FROM webhooks_event WHERE kind = 'order.cancelled'"))
-    repeats = sum(received.values()) - len(received)
-    row.append(f"orders lost {len(lost)}, deliveries missing {len(missing)}, repeated {repeats} (in all)")
-    expect(said["cancelled"], "no order was imported and cancelled meanwhile")
-    expect(not lost, f"{len(lost)} orders are not as they were answered")
-    expect(not missing, f"{len(missing)} deliveries did not arrive within a minute")
-    expect(told == len(canceled), f"{len(canceled)} canceled orders and {told} events")
-    expect(most is None or said["failed"] <= most, f"failures: {said['failures']}")
-
-
 def make_receiver(project: Project) -> None:
     """Make the receiver's certificate, and authorities/receiver.pem for WEBHOOK_CA_FILE."""
     folder, authorities = project.folder / "receiver", project.folder / "authorities"
@@ -228,8 +73,8 @@ def bytes_of(text: str) -> float:
     return float(number) * {"B": 1, "kB": 1e3, "KiB": 2**10, "MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30}[unit]
 
 
-def waiting() -> str:
-    """How busy the machine is with others' work: measured seconds only count on an idle one."""
+def how_busy() -> str:
+    """How busy the machine is: measured seconds only count on an idle one."""
     return f"{os.getloadavg()[0] / (os.cpu_count() or 1):.0f} processes for each processor"
 
 
@@ -246,7 +91,7 @@ def build_and_start(project: Project, table: Table) -> None:
         said = project.compose("--progress", "plain", "build", *(() if "--cached" in sys.argv else ("--no-cache",)))
         seconds = time.monotonic() - began
         (engine.work / "build.log").write_text(said)
-        row.append(f"{seconds:.0f} s of {BUILD_SECONDS:.0f}, {waiting()}")
+        row.append(f"{seconds:.0f} s of {BUILD_SECONDS:.0f}, {how_busy()}")
         expect(seconds <= BUILD_SECONDS, "too slow")
     with table.row("size of the image") as row:
         size = float(engine.run("docker", "image", "inspect", "--format", "{{.Size}}", "codservice"))
@@ -301,7 +146,7 @@ def first_steps(project: Project, table: Table) -> None:
         ready, worked = map(float, project.engine.run("docker", "exec", newest, "python", "-c", READY).split())
         started = re.sub(r"\.(\d{6})\d*Z", r".\1+00:00", project.inspect(newest)["State"]["StartedAt"])
         seconds = ready - datetime.fromisoformat(started).timestamp()
-        row.append(f"{seconds:.1f} s of {READY_SECONDS:.0f}, of which it worked {worked:.1f} s, {waiting()}")
+        row.append(f"{seconds:.1f} s of {READY_SECONDS:.0f}, of which it worked {worked:.1f} s, {how_busy()}")
         project.sh("docker compose up --detach --wait")
         expect(len(project.containers("web")) == 2, "up without --scale goes back to the file's number")
         expect(min(seconds, worked) <= READY_SECONDS, "too slow")
@@ -322,7 +167,7 @@ def first_steps(project: Project, table: Table) -> None:
         row.append("10 MB five times each; no capabilities but the proxy's one; all root file systems read-only")
 
 
-def more_of_it(project: Project, table: Table) -> None:
+def settings_and_a_delivery(project: Project, table: Table) -> None:
     with table.row("settings and scale from .env") as row:
         make_receiver(project)
         shutil.copy2(HERE / "override.yaml", project.folder / "compose.override.yaml")
@@ -345,8 +190,6 @@ def more_of_it(project: Project, table: Table) -> None:
         project.key = re.findall(r"cod_live_\w+", said)[0]
         events = ["order.confirmed", "order.cancelled"]
         project.api("POST", "/webhooks", {"url": "https://receiver.example:8443/hooks", "events": events})
-        from tests.containers.load import BODY
-
         order = project.api("POST", "/orders", BODY)
         began = time.monotonic()
         project.compose("exec", "-T", "web", "python", "manage.py", "shell", "-c", CONFIRM.format(id=order["id"]))
@@ -357,11 +200,11 @@ def more_of_it(project: Project, table: Table) -> None:
 
 
 def changes_under_load(project: Project, table: Table) -> None:
-    with table.row("rolling restart under load") as row, load(project, 25) as said:
+    with table.row("rolling restart under load") as row, load(project, 25) as sent:
         project.sh("sh docs/operations/compose/replace-web.sh")
     with table.row("… what came of it") as row:
-        judge(project, said, row, most=0)
-    with table.row("upgrade with a migration under load") as row, load(project, 45) as said:
+        judge(project, sent, row, most_failed=0)
+    with table.row("upgrade with a migration under load") as row, load(project, 45) as sent:
         folder = project.folder / "orders/migrations"
         last = sorted(path.stem for path in folder.glob("0*.py"))[-1]
         (folder / f"{int(last[:4]) + 1:04}_tried_upgrade.py").write_text(MIGRATION.format(last=last))
@@ -371,12 +214,12 @@ def changes_under_load(project: Project, table: Table) -> None:
             project.sh(line)
     with table.row("… what came of it") as row:
         expect(project.psql("SELECT to_regclass('tried_upgrade')"), "the migration was not made")
-        judge(project, said, row, most=0)
+        judge(project, sent, row, most_failed=0)
 
 
 def deaths_under_load(project: Project, table: Table) -> None:
     for service in ("web", "worker", "database"):
-        with table.row(f"kill -9 of a {service} under load") as row, load(project, 20) as said:
+        with table.row(f"kill -9 of a {service} under load") as row, load(project, 20) as sent:
             container = project.containers(service)[0]
             os.kill(project.inspect(container)["State"]["Pid"], signal.SIGKILL)
             time.sleep(10)
@@ -384,16 +227,16 @@ def deaths_under_load(project: Project, table: Table) -> None:
             row.append(f"runs again: {state['Running']}, {state.get('Health', {}).get('Status')}")
             expect(state["Running"], "it was not started again")
         with table.row("… what came of it") as row:
-            judge(project, said, row, most=None)
+            judge(project, sent, row, most_failed=None)
     if not isinstance(project.engine, OwnEngine):
         return
-    with table.row("kill -9 of the engine under load") as row, load(project, 40) as said:
+    with table.row("kill -9 of the engine under load") as row, load(project, 40) as sent:
         os.kill(project.engine.dockerd, signal.SIGKILL)
         time.sleep(2)
         project.engine.wait()
         row.append(f"web answers again after {2 + project.wait_for():.0f} s")
     with table.row("… what came of it") as row:
-        judge(project, said, row, most=None)
+        judge(project, sent, row, most_failed=None)
 
 
 def counts(project: Project) -> str:
@@ -460,7 +303,7 @@ def main() -> int:
         try:
             build_and_start(project, table)
             first_steps(project, table)
-            more_of_it(project, table)
+            settings_and_a_delivery(project, table)
             changes_under_load(project, table)
             deaths_under_load(project, table)
             backups(project, table, checkout)

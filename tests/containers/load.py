@@ -16,7 +16,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-NAME = "cod.localhost"
+DOMAIN = "cod.localhost"  # of the service
 PATIENCE = 30.0
 BODY = {
     "customer_name": "Amine Benali",
@@ -35,7 +35,7 @@ class Connection(http.client.HTTPSConnection):
 
     def connect(self) -> None:
         plain = socket.create_connection(("127.0.0.1", 443), PATIENCE)
-        self.sock = self._context.wrap_socket(plain, server_hostname=NAME)  # type: ignore[attr-defined]
+        self.sock = self._context.wrap_socket(plain, server_hostname=DOMAIN)  # type: ignore[attr-defined]
 
 
 class Shop:
@@ -52,7 +52,7 @@ class Shop:
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """The answer's body, or None without an answer or if it was not 2xx."""
         began, status, answer = time.monotonic(), "", None
-        connection = Connection(NAME, context=self._context, timeout=PATIENCE)
+        connection = Connection(DOMAIN, context=self._context, timeout=PATIENCE)
         try:
             sent = json.dumps(body) if body is not None else None
             connection.request(method, path, sent, self._headers | headers)
