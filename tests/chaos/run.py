@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import redis
@@ -33,7 +32,8 @@ from . import service
 from .doors import Doors
 from .faults import Fault, Killer
 from .load import PASSWORD, SKUS, Agent, Numbers, Shop
-from .record import Receipt, Record, Row, Rows, Subscription
+from .record import Receipt, Record, Subscription
+from .rows import read_rows
 
 ACCOUNTS = ("alice", "bob", "carol")
 LIMITED = "dave"  # has the usual rate limit
@@ -216,52 +216,10 @@ class Run:
         for each in self.dice.sample(answered, min(READ_BACK, len(answered))):
             shop = next(shop for shop in shops if shop.account == each.account)
             record.read_back[each.answer["id"]] = shop.call("GET", f"orders/{each.answer['id']}").json()
-        record.rows = self._rows()
+        with self.connect() as connection:
+            record.rows = read_rows(connection)
         logs = [self.data / "postgres.log.1", self.data / "postgres.log"]
         record.log = "".join(log.read_text(errors="replace") for log in logs if log.exists())
-
-    def _rows(self) -> Rows:
-        rows = Rows()
-        with self.connect() as connection:
-            connection.row_factory = psycopg.rows.dict_row  # type: ignore[assignment]
-
-            def read(sql: str) -> list[Row]:
-                return list(connection.execute(sql))  # type: ignore[arg-type]
-
-            def by_id(sql: str) -> dict[str, Row]:
-                return {row.pop("id"): row for row in read(sql)}
-
-            of = "JOIN accounts_account a ON a.id = t.account_id"
-            rows.orders = by_id(
-                "SELECT t.id::text, a.name AS account, status, notes, total_amount::text, customer_name AS name,"
-                f" customer_phone AS phone FROM orders_order t {of}"
-            )
-            for line in read(
-                "SELECT order_id::text, product_name, quantity, unit_price::text FROM orders_orderitem"
-                " ORDER BY order_id, position"
-            ):
-                rows.lines.setdefault(line.pop("order_id"), []).append(line)
-            rows.changes = read(
-                'SELECT order_id::text AS "order", from_status, to_status FROM orders_statuschange ORDER BY id'
-            )
-            notes = read('SELECT order_id::text AS "order", note FROM orders_callnote')
-            rows.notes = [(row["order"], row["note"]) for row in notes]
-            rows.products = by_id(
-                f"SELECT t.id::text, a.name AS account, sku, stock_quantity FROM inventory_product t {of}"
-            )
-            rows.movements = read(
-                "SELECT product_id::text AS product, old_quantity AS old, new_quantity AS new"
-                " FROM inventory_stockmovement ORDER BY id"
-            )
-            rows.events = by_id(f"SELECT t.id::text, a.name AS account, kind, body FROM webhooks_event t {of}")
-            rows.deliveries = by_id(
-                "SELECT t.id::text, event_id::text AS event, url AS webhook, status FROM webhooks_delivery t"
-                " JOIN webhooks_webhook w ON w.id = t.webhook_id"
-            )
-            for row in rows.deliveries.values():
-                row["webhook"] = urlsplit(row["webhook"]).path
-            rows.settings = {row["name"]: row["setting"] for row in read("SELECT name, setting FROM pg_settings")}
-        return rows
 
     # --- The service -----------------------------------------------------------------------------------------------
 
