@@ -1,7 +1,6 @@
 """The base of commands that import a file of rows."""
 
 import gc
-import os
 import signal
 import sys
 import tempfile
@@ -19,8 +18,9 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from codservice.commands import Command, cannot_be_used
 from codservice.errors import Errors
+from codservice.files import reports
 from codservice.files.intake import Entry, Intake, batches, blame, see
-from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
+from codservice.files.tables import Row, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refused entries; a report has them all
 MAX_PIPED = 1 << 30  # bytes; they are copied to the folder for temporary files, while a file is read where it is
@@ -67,8 +67,8 @@ class FileCommand(Command):
         self.atomic = options.get("atomic", False) and not self.dry_run
         self.counts: Counter[str] = Counter(dict.fromkeys((*self.intake.counted, "refused"), 0))
         self.shown: list[tuple[Entry, Errors]] = []
-        if report is not None:
-            _refuse_report(report, file)
+        if report and (fault := reports.why_not_at(report, file)):
+            raise CommandError(fault)
         table = self.open_table(file)
         self.is_kept = not self.atomic
         stopped: BaseException | None = None
@@ -118,7 +118,7 @@ class FileCommand(Command):
 
     def take_table(self, table: Table, report: Path | None) -> None:
         rows = self.progress(table, total=table.line_count(), unit="lines", end=lambda row: row.end)
-        with _report(report, table) as add, _rare_collections():
+        with reports.written(report, table) as add, _rare_collections():
             with transaction.atomic() if self.atomic else nullcontext():
                 if self.atomic:
                     self.hold()
@@ -195,63 +195,6 @@ def _status_of(stopped: BaseException) -> int:
     if isinstance(stopped, KeyboardInterrupt):
         return 128 + signal.SIGINT
     return stopped.code if isinstance(stopped, SystemExit) else 1  # type: ignore[return-value]
-
-
-def _refuse_report(report: Path, file: Path) -> None:
-    """Raise CommandError for a report that would replace a folder, a pipe, a device or the file that is read."""
-    try:
-        if report.exists() and not report.is_file():
-            raise CommandError(f"--report: {report} already exists and is not a file.")
-        if report.exists() and file.exists() and report.samefile(file):
-            raise CommandError("--report must not be the file that is read.")
-        draft = _draft_of(report)
-        if draft.exists() and file.exists() and draft.samefile(file):
-            raise CommandError(
-                f"--report is first written to {draft}, which is the file that is read. Choose another name."
-            )
-    except OSError as error:
-        raise CommandError(f"{report} cannot be used: {error.strerror}.") from None
-
-
-def _draft_of(report: Path) -> Path:
-    """The file that is written until the report is complete."""
-    path = Path(os.path.realpath(report))
-    return path.with_name(f"{path.name}.part")
-
-
-@contextmanager
-def _report(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], None]]:
-    """Yield a function that adds a row of `table` and a reason to the report at `path`, or does nothing without a path.
-
-    The report has the table's own columns, so that it can be corrected and read like the table. It replaces an earlier
-    report only when it is complete, and an exception leaves none behind. A symbolic link stays, and its target is
-    written. Raises OSError.
-    """
-    if path is None:
-        yield lambda row, reason: None
-        return
-    columns = [
-        (title, name) for title, name in zip(table.header, table.names, strict=True) if name and name not in ADDED
-    ]
-    path, draft = Path(os.path.realpath(path)), _draft_of(path)
-    try:
-        draft.unlink(missing_ok=True)
-        with open(draft, "w", encoding="utf-8", newline="", opener=_for_us_alone) as file:
-            file.write(BOM)
-            writer = SafeWriter(file, table.delimiter)
-            writer.write([*ADDED, *(title for title, _ in columns)])
-            yield lambda row, reason: writer.write(
-                [row.line, reason, *(row.cells.get(name) for _, name in columns), *row.surplus]
-            )
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def _for_us_alone(path: str, flags: int) -> int:
-    """An opener of files that only we can read: the report holds customers' names and numbers."""
-    return os.open(path, flags, 0o600)
 
 
 def _kept(path: Path) -> IO[bytes] | None:

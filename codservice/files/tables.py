@@ -9,7 +9,7 @@ import csv
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import Decimal
 from io import StringIO, TextIOWrapper
@@ -367,11 +367,3 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimite
             piece.seek(0)
             piece.truncate()
     yield piece.getvalue().encode("utf-8", "replace")
-
-
-ADDED = ("line", "refused")  # columns that a report of refused rows adds to the file's own
-
-
-def is_of_report(cells: Mapping[str, str]) -> bool:
-    """Whether a row comes from a report of refused rows, which may lack rows that preceded it in the file."""
-    return all(name in cells for name in ADDED)

@@ -28,7 +28,7 @@ from codservice.accounts.sessions import by_itself
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.files.tables import ADDED
+from codservice.files.reports import ADDED
 from codservice.uploads import arrival, wording, work
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm

@@ -34,7 +34,8 @@ from codservice.accounts.models import Account
 from codservice.errors import Errors
 from codservice.files import headings
 from codservice.files.intake import MAX_TEXT, Blame, Entry, Intake, batches, blame, see
-from codservice.files.tables import ADDED, Row, Table, UnreadableTable, words_in
+from codservice.files.reports import ADDED
+from codservice.files.tables import Row, Table, UnreadableTable, words_in
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 

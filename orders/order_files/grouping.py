@@ -8,7 +8,8 @@ from typing import Any
 from codservice import values
 from codservice.errors import Errors
 from codservice.files.intake import FAILED, MAX_TEXT, NO_NUMBER, SHORTENED, Entry, has_failed, text_in
-from codservice.files.tables import Row, UnreadableTable, is_of_report
+from codservice.files.reports import is_of_report
+from codservice.files.tables import Row, UnreadableTable
 from orders import phones, serializers
 from orders.order_files.cells import with_constants
 from orders.order_files.columns import (

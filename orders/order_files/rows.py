@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.intake import Entry, Intake, Taken
-from codservice.files.tables import Row, is_of_report
+from codservice.files.reports import is_of_report
+from codservice.files.tables import Row
 from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import fees, importing, serializers
