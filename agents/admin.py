@@ -202,11 +202,11 @@ class OrderAdmin(admin.ModelAdmin):
             "may_wait": status in (Status.PENDING, ALL),
             "now": now,
             "next_calls": _next_calls(orders, now),
-            "deeds": self._deeds(request, "" if status == ALL else status),
+            "bulk_actions": self._bulk_actions(request, "" if status == ALL else status),
             "asked": [(name, value) for name, value in request.GET.items() if self.lookup_allowed(name, "", request)],
         }
 
-    def _deeds(self, request: HttpRequest, status: str) -> dict[str, str]:
+    def _bulk_actions(self, request: HttpRequest, status: str) -> dict[str, str]:
         """The actions that can succeed on this tab's orders; none for people who may not do them."""
         if not request.user.has_perm("orders.supervise_order") or status not in ("", *Status.values):
             return {}

@@ -58,12 +58,12 @@ class Console(AdminSite):
 
     def get_urls(self) -> list[Any]:
         # Imported here because this module is loaded before the models.
-        from agents import own_keys
+        from agents import shortcuts
         from agents.desk import urls as desk
         from agents.supervision import urls as supervision
 
         codes = path("codes/", self.admin_view(self.codes), name="codes")
-        keys = path("keys/", self.admin_view(own_keys.switch), name="keys")
+        keys = path("keys/", self.admin_view(shortcuts.switch), name="keys")
         djangos = [each for each in super().get_urls() if getattr(each, "name", "") not in UNUSED]
         return [*desk.urls(self), *supervision.urls(self), codes, keys, *djangos]
 
@@ -85,7 +85,7 @@ class Console(AdminSite):
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         # Imported here because this module is loaded before the models.
-        from agents import own_keys
+        from agents import shortcuts
         from agents.forms import ConsoleLoginForm
         from codservice.accounts import known_browsers
         from codservice.accounts.views import locked_or
@@ -94,7 +94,7 @@ class Console(AdminSite):
         response = super().login(request, extra_context)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
             known_browsers.remember(response, request.user)
-            own_keys.remember(request)
+            shortcuts.remember(request)
         form = getattr(response, "context_data", {}).get("form")
         return locked_or(response, form.wait if form else 0)
 

@@ -172,7 +172,7 @@ class DeliveryAdmin(FoundById):
                 ),
             )
 
-    def deed(self, request: HttpRequest, row: Delivery) -> HttpResponse:
+    def act(self, request: HttpRequest, row: Delivery) -> HttpResponse:
         if request.POST.get("action") != "resend":
             raise PermissionDenied
         self.resend(request, Delivery.objects.filter(pk=row.pk))

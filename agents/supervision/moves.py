@@ -13,11 +13,10 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
 from agents.desk.forms import read_seen
-from agents.supervision import for_supervisors, moved, stays
+from agents.supervision import for_supervisors, moved, stays, why_not_moved
 from codservice import values
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
-from codservice.errors import Refused
 from codservice.form_fields import Form
 from orders import shipments
 from orders.models import Order, Status
@@ -139,13 +138,6 @@ def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
         outcomes = shipments.record(moving, actor=actor)
         transaction.set_rollback(True)
     return [why_not_moved(outcome, to) for outcome in outcomes]
-
-
-def why_not_moved(outcome: bool | Refused, to: Status) -> str:
-    """Why a move was refused, or an empty string."""
-    if isinstance(outcome, Refused):
-        return outcome.message
-    return "" if outcome else _("It is already “%(status)s”.") % {"status": to.label}
 
 
 def _make(request: HttpRequest, to: Status) -> HttpResponse:

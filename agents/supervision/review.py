@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from agents.console import show
 from agents.desk import assignment, claims, views
 from agents.desk.forms import OLD_PAGE
-from agents.supervision import deeds, for_supervisors, requeued, seen_at, stays
+from agents.supervision import bulk_changes, for_supervisors, requeued, seen_at, stays
 from codservice import values
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
@@ -80,7 +80,7 @@ def _requeue(request: HttpRequest) -> HttpResponse:
     if seen is None:
         messages.warning(request, OLD_PAGE)
         return redirect("admin:review")
-    refused = deeds.requeue(order_ids, seen_at=seen, supervisor=request.user)
+    refused = bulk_changes.requeue(order_ids, seen_at=seen, supervisor=request.user)
     count = len(order_ids) - len(refused)
     if count:
         messages.success(request, requeued(count))

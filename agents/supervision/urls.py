@@ -7,8 +7,8 @@ from agents.supervision import (
     agents_day,
     assignment_page,
     bulk,
+    claims_page,
     figures,
-    holders,
     moves,
     people,
     periods,
@@ -18,7 +18,7 @@ from agents.supervision import (
 
 PAGES = [
     ("review/", review.page, "review"),
-    ("claims/", holders.page, "claims"),
+    ("claims/", claims_page.page, "claims"),
     ("moves/", moves.page, "moves"),
     ("bulk/", bulk.page, "bulk"),
     ("people/", people.page, "people"),

@@ -89,7 +89,7 @@ class AccountAdmin(ReadOnly):
             "entries": row.security_entries.order_by("-created_at", "-id")[:NEWEST],
         }
 
-    def deed(self, request: HttpRequest, row: Account) -> HttpResponse:
+    def act(self, request: HttpRequest, row: Account) -> HttpResponse:
         match request.POST.get("action"):
             case "change":
                 form = self._form(row, request.POST)
@@ -162,7 +162,7 @@ class ApiKeyAdmin(ReadOnly):
         messages.success(request, text % {"count": len(chosen)})
         return None
 
-    def deed(self, request: HttpRequest, row: ApiKey) -> HttpResponse:
+    def act(self, request: HttpRequest, row: ApiKey) -> HttpResponse:
         if request.POST.get("action") != "revoke":
             raise PermissionDenied
         row.revoke()

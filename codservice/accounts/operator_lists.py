@@ -152,8 +152,8 @@ class OperatorsList(admin.ModelAdmin):
 class ReadOnly(OperatorsList):
     """For operators to look at; rows cannot be added, edited or deleted.
 
-    `change_form_template` shows a row as `row`, with what `page_of` adds. Actions on the page are POSTs to it, done by
-    `deed`."""
+    `change_form_template` shows a row as `row`, with what `page_of` adds. The page's buttons POST to it, for `act`.
+    """
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)
@@ -179,10 +179,10 @@ class ReadOnly(OperatorsList):
         if row is None:
             raise Http404
         if request.method == "POST":
-            return self.deed(request, row)
+            return self.act(request, row)
         return self.show(request, row)
 
-    def deed(self, request: HttpRequest, row: Any) -> HttpResponse:
+    def act(self, request: HttpRequest, row: Any) -> HttpResponse:
         """Do what a POST asks for. Raises PermissionDenied for what is not offered."""
         raise PermissionDenied
 

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk import claims, decisions, planning
-from agents.supervision import bulk, deeds
+from agents.supervision import bulk, bulk_actions, bulk_changes
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import export, lifecycle
@@ -40,26 +40,26 @@ def orders(alice: Account) -> list[Order]:
     return [make_order(alice, phone=f"055000000{n}", external_id=f"CMD-{n}", customer_name=f"C{n}") for n in range(4)]
 
 
-def look(browser: Client, deed: str, **query: Any) -> Any:
-    response = browser.get(BULK, {"deed": deed, **query})
+def look(browser: Client, action: str, **query: Any) -> Any:
+    response = browser.get(BULK, {"action": action, **query})
     assert response.status_code == 200
     return response
 
 
-def press(browser: Client, deed: str, data: dict[str, str] | None = None, **query: Any) -> list[str]:
+def press(browser: Client, action: str, data: dict[str, str] | None = None, **query: Any) -> list[str]:
     """Look, press the button, and return the messages shown then."""
-    seen_at = look(browser, deed, **query).context["seen_at"]
-    return pressed(browser, seen_at, deed, data, **query)
+    seen_at = look(browser, action, **query).context["seen_at"]
+    return pressed(browser, seen_at, action, data, **query)
 
 
-def pressed(browser: Client, seen_at: str, deed: str, data: dict[str, str] | None = None, **query: Any) -> list[str]:
-    response = browser.post(BULK, {"seen_at": seen_at, **(data or {})}, query_params={"deed": deed, **query})
+def pressed(browser: Client, seen_at: str, action: str, data: dict[str, str] | None = None, **query: Any) -> list[str]:
+    response = browser.post(BULK, {"seen_at": seen_at, **(data or {})}, query_params={"action": action, **query})
     assert response.url.startswith(LIST)
     return [str(message) for message in browser.get(response.url).context["messages"]]
 
 
 def offers(browser: Client, **query: str) -> set[str]:
-    return set(browser.get(LIST, query).context["deeds"])
+    return set(browser.get(LIST, query).context["bulk_actions"])
 
 
 # --- What is offered ---------------------------------------------------------------------------------------------
@@ -75,8 +75,8 @@ def offers(browser: Client, **query: str) -> set[str]:
         ({"status": "shipped"}, {"delivered", "returned", "export"}),
         ({"status": "delivered"}, {"export"}),
         ({"status": "canceled"}, {"export"}),
-        ({"status": "all"}, set(bulk.FORMS) | {"requeue", "shipped", "delivered", "returned", "export"}),
-        ({"q": "C1"}, set(bulk.FORMS) | {"requeue", "shipped", "delivered", "returned", "export"}),
+        ({"status": "all"}, {"assign", "cancel", "requeue", "shipped", "delivered", "returned", "export"}),
+        ({"q": "C1"}, {"assign", "cancel", "requeue", "shipped", "delivered", "returned", "export"}),
         ({"status": "x"}, set()),
         ({"status": "all", "call": "review"}, {"assign", "requeue", "cancel", "export"}),
         ({"status": "all", "holder": "anybody"}, {"assign", "requeue", "cancel", "export"}),
@@ -93,7 +93,7 @@ def test_agents_are_offered_nothing(orders: list[Order], agent: User) -> None:
     browser = browser_of(agent)
     assert offers(browser, status="all") == set()
     assert b'name="chosen"' not in browser.get(LIST).content
-    chosen = {"deed": "export", "chosen": str(orders[0].id)}
+    chosen = {"action": "export", "chosen": str(orders[0].id)}
     assert browser.get(BULK, chosen).status_code == 403
     assert browser.post(BULK, {"seen_at": timezone.now().isoformat()}, query_params=chosen).status_code == 403
 
@@ -118,10 +118,10 @@ def test_a_look_says_what_can_be_changed_and_changes_nothing(orders: list[Order]
 @pytest.mark.parametrize(
     "query",
     [
-        {}, {"deed": "x", "every": "1"}, {"deed": "cancel"}, {"deed": "cancel", "chosen": ["\0", "x", ""]},
-        {"deed": "cancel", "every": "1", "q": "nobody"}, {"deed": "cancel", "every": "1", "first": "x"},
-        {"deed": "cancel", "every": "1", "p": "x", "sort": "\0"}, {"deed": "ship", "every": "1", "status": "\0"},
-        {"deed": "cancel", "chosen": "01980000-0000-7000-8000-000000000000"},
+        {}, {"action": "x", "every": "1"}, {"action": "cancel"}, {"action": "cancel", "chosen": ["\0", "x", ""]},
+        {"action": "cancel", "every": "1", "q": "nobody"}, {"action": "cancel", "every": "1", "first": "x"},
+        {"action": "cancel", "every": "1", "p": "x", "sort": "\0"}, {"action": "ship", "every": "1", "status": "\0"},
+        {"action": "cancel", "chosen": "01980000-0000-7000-8000-000000000000"},
     ],
 )  # fmt: skip
 def test_odd_choices_are_no_crash(query: dict[str, Any], browser: Client) -> None:
@@ -131,13 +131,13 @@ def test_odd_choices_are_no_crash(query: dict[str, Any], browser: Client) -> Non
 
 
 def test_other_filters_than_the_lists_are_refused(orders: list[Order], browser: Client) -> None:
-    query = {"deed": "export", "every": "1", "account__holder__password__startswith": "a"}
+    query = {"action": "export", "every": "1", "account__holder__password__startswith": "a"}
     assert browser.get(BULK, query).status_code in (302, 400)
 
 
 @pytest.mark.parametrize("seen_at", ["", "x", "2026-01-01T00:00:00", "9" * 500])
 def test_nothing_is_done_without_a_look(seen_at: str, orders: list[Order], browser: Client) -> None:
-    response = browser.post(BULK, {"seen_at": seen_at, **REFUSED}, query_params={"deed": "cancel", "every": "1"})
+    response = browser.post(BULK, {"seen_at": seen_at, **REFUSED}, query_params={"action": "cancel", "every": "1"})
     assert response.status_code in (200, 422)
     assert set(statuses()) == {"pending_confirmation"}
 
@@ -174,7 +174,7 @@ def test_what_has_come_of_age_since_the_look_stays(orders: list[Order], browser:
     assert pressed(browser, seen_at, "cancel", REFUSED, **query) == ["1 order is now “Canceled”."]
     assert statuses().count("canceled") == 1
     assert browser.post(
-        BULK, {"seen_at": "0001-01-01T00:00:00+14:00", **REFUSED}, query_params={"deed": "cancel", **query}
+        BULK, {"seen_at": "0001-01-01T00:00:00+14:00", **REFUSED}, query_params={"action": "cancel", **query}
     ).status_code in (200, 302)
 
 
@@ -255,7 +255,7 @@ def test_orders_are_canceled_with_the_reason_and_the_event(
 @pytest.mark.parametrize("data", [{}, {"why": "x"}, {"why": "Other", "details": " "}])
 def test_a_cancellation_needs_a_reason(data: dict[str, str], orders: list[Order], browser: Client) -> None:
     seen_at = look(browser, "cancel", every="1").context["seen_at"]
-    response = browser.post(BULK, {"seen_at": seen_at, **data}, query_params={"deed": "cancel", "every": "1"})
+    response = browser.post(BULK, {"seen_at": seen_at, **data}, query_params={"action": "cancel", "every": "1"})
     assert response.status_code == 422
     assert set(statuses()) == {"pending_confirmation"}
 
@@ -332,7 +332,7 @@ def test_a_customer_who_does_not_answer_is_not_rung_again_for_another_assigned_o
 def test_nobody_is_given_more_than_a_days_work(
     orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "MOST_ASSIGNED", 3)
+    monkeypatch.setattr(bulk_actions.Assign, "most", 3)
     claims.take(orders[0].id, agent=colleague)
     assert look(browser, "assign", every="1").context["able"] == 3
     assert press(browser, "assign", {"to": str(agent.id)}, every="1") == [
@@ -340,11 +340,17 @@ def test_nobody_is_given_more_than_a_days_work(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("bound", ["MOST_ASSIGNED", "MOST"])
+@pytest.mark.parametrize(("holder", "bound"), [(bulk_actions.Assign, "most"), (bulk, "MOST")])
 def test_another_press_comes_to_the_orders_behind_those_that_one_press_takes(
-    bound: str, orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+    holder: Any,
+    bound: str,
+    orders: list[Order],
+    agent: User,
+    colleague: User,
+    browser: Client,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bulk, bound, 2)
+    monkeypatch.setattr(holder, bound, 2)
     for to in (agent, colleague):
         press(browser, "assign", {"to": str(to.id)}, every="1")
     given = Order.objects.order_by("id").values_list("callback_agent", flat=True)
@@ -356,7 +362,7 @@ def test_who_assigns_to_the_same_agent_at_the_same_moment_begins_behind_the_firs
     orders: list[Order], agent: User, supervisor: User
 ) -> None:
     ids, seen_at = [order.id for order in orders], timezone.now()
-    assign = partial(deeds.assign, to=agent, seen_at=seen_at, supervisor=supervisor)
+    assign = partial(bulk_changes.assign, to=agent, seen_at=seen_at, supervisor=supervisor)
     with open_transaction(lambda: assign(ids[:2])):
         other = Background(lambda: assign(ids[2:]))
         wait_for_lock()
@@ -370,7 +376,7 @@ def test_another_press_for_the_same_agent_begins_behind_the_first(
     orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two customers at each turn would be twice as many as the agent can call before others take them."""
-    monkeypatch.setattr(bulk, "MOST_ASSIGNED", 2)
+    monkeypatch.setattr(bulk_actions.Assign, "most", 2)
     for _ in range(2):
         press(browser, "assign", {"to": str(agent.id)}, every="1")
     due = Order.objects.filter(callback_agent=agent).order_by("id").values_list("call_due_at", flat=True)
@@ -384,7 +390,7 @@ def test_orders_go_only_to_who_calls(orders: list[Order], alice: Account, agent:
     agent.save()
     for to in (alice.holder_id, agent.id, "x", ""):
         data = {"seen_at": seen_at, "to": str(to)}
-        assert browser.post(BULK, data, query_params={"deed": "assign", "every": "1"}).status_code == 422
+        assert browser.post(BULK, data, query_params={"action": "assign", "every": "1"}).status_code == 422
     assert not Order.objects.exclude(callback_agent=None).exists()
 
 
@@ -405,7 +411,7 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
 ) -> None:
     monkeypatch.setattr(export, "BATCH", 2)
     make_order(charlie, customer_name="=1+1", phone="0661000000")
-    response = browser.get(BULK, {"deed": "export", "every": "1"})
+    response = browser.get(BULK, {"action": "export", "every": "1"})
     assert "attachment" in response.headers["Content-Disposition"]
     header, *rows = read_csv(b"".join(response))
     assert header[:3] == ["Merchant", "Id", "Order number"]
@@ -413,7 +419,7 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
         *(("Alice's shop", f"CMD-{n}") for n in range(4)), ("Charlie's shop", ""),
     ]  # fmt: skip
     assert "=1+1" not in rows[-1]
-    chosen = browser.get(BULK, {"deed": "export", "chosen": str(orders[2].id)})
+    chosen = browser.get(BULK, {"action": "export", "chosen": str(orders[2].id)})
     assert len(b"".join(chosen).decode().strip().splitlines()) == 2
 
 
@@ -422,36 +428,40 @@ def test_a_file_is_the_oldest_first_however_the_list_is_sorted(
 ) -> None:
     for module, name in ((bulk, "STEP"), (export, "BATCH")):
         monkeypatch.setattr(module, name, 2)
-    data = b"".join(browser.get(BULK, {"deed": "export", "every": "1", "sort": "newest"}))
+    data = b"".join(browser.get(BULK, {"action": "export", "every": "1", "sort": "newest"}))
     assert [row["Order number"] for row in read_records(data)] == [f"CMD-{n}" for n in range(4)]
 
 
 def test_a_file_is_whole_or_none(orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "MOST", 3)
-    refused = browser.get(BULK, {"deed": "export", "every": "1", "status": "all"})
+    refused = browser.get(BULK, {"action": "export", "every": "1", "status": "all"})
     assert refused.url == f"{LIST}?status=all"
     (said,) = browser.get(refused.url).context["messages"]
     assert str(said).startswith("A file can have at most 3 orders")
     monkeypatch.setattr(bulk, "MOST", 4)
-    lines = b"".join(browser.get(BULK, {"deed": "export", "every": "1"})).decode().strip().splitlines()
+    lines = b"".join(browser.get(BULK, {"action": "export", "every": "1"})).decode().strip().splitlines()
     assert len(lines) == 5
 
 
 # --- Cost --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("deed", ["cancel", "assign", "requeue", "shipped"])
-def test_it_costs_the_same_for_one_and_many(deed: str, alice: Account, agent: User, browser: Client) -> None:
+@pytest.mark.parametrize("action", ["cancel", "assign", "requeue", "shipped"])
+def test_it_costs_the_same_for_one_and_many(action: str, alice: Account, agent: User, browser: Client) -> None:
     counts = []
     for number in (1, 12):
         Order.objects.update(status="returned")
         for n in range(number):
             order = make_order(alice, phone=f"05500{number:02}{n:03}")
-            if deed == "shipped":
+            if action == "shipped":
                 lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-        if deed == "requeue":
+        if action == "requeue":
             Order.objects.update(call_state=CallState.REVIEW)
-        query = {"deed": deed, "every": "1", "status": "confirmed" if deed == "shipped" else "pending_confirmation"}
+        query = {
+            "action": action,
+            "every": "1",
+            "status": "confirmed" if action == "shipped" else "pending_confirmation",
+        }
         with CaptureQueriesContext(connection) as queries:
             seen_at = browser.get(BULK, query).context["seen_at"]
             data = {"seen_at": seen_at, **REFUSED, "to": str(agent.id)}
@@ -470,11 +480,11 @@ def called(order: Order, agent: User, outcome: CallNote.Outcome, **call: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("deed", "data"), [("cancel", {"why": "Customer unreachable"}), ("assign", {})], ids=["cancel", "assign"]
+    ("action", "data"), [("cancel", {"why": "Customer unreachable"}), ("assign", {})], ids=["cancel", "assign"]
 )
 @pytest.mark.parametrize("outcome", [CallNote.Outcome.CALLBACK, CallNote.Outcome.WRONG_NUMBER])
 def test_an_order_that_was_called_after_the_look_stays_as_it_is(
-    deed: str,
+    action: str,
     data: dict[str, str],
     outcome: CallNote.Outcome,
     orders: list[Order],
@@ -484,13 +494,13 @@ def test_an_order_that_was_called_after_the_look_stays_as_it_is(
 ) -> None:
     order, others = orders[0], [order.id for order in orders[1:]]
     chosen = [str(order.id) for order in orders]
-    seen_at = look(browser, deed, chosen=chosen).context["seen_at"]
+    seen_at = look(browser, action, chosen=chosen).context["seen_at"]
     promised = {"callback_at": timezone.now() + timedelta(hours=5)} if outcome == CallNote.Outcome.CALLBACK else {}
     called(order, agent, outcome, **promised)
     order.refresh_from_db()
     became = (order.status, order.call_state, order.call_due_at, order.callback_agent)
 
-    said = pressed(browser, seen_at, deed, {"to": str(colleague.pk), "details": "", **data}, chosen=chosen)
+    said = pressed(browser, seen_at, action, {"to": str(colleague.pk), "details": "", **data}, chosen=chosen)
 
     order.refresh_from_db()
     assert (order.status, order.call_state, order.call_due_at, order.callback_agent) == became

@@ -16,7 +16,7 @@ from django.utils import timezone
 from agents import tasks
 from agents.desk import claims, customer, decisions, overview
 from agents.models import CallingRules, Claim
-from agents.supervision import deeds
+from agents.supervision import bulk_changes
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
@@ -344,8 +344,8 @@ def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervis
     order = waits(make_order(alice), CallState.REVIEW)
     Order.objects.update(call_attempts=6)
     unknown = uuid4()
-    assert deeds.requeue([order.id, unknown], seen_at=timezone.now(), supervisor=supervisor).keys() == {unknown}
-    assert deeds.requeue([order.id], seen_at=timezone.now(), supervisor=supervisor).keys() == {order.id}
+    assert bulk_changes.requeue([order.id, unknown], seen_at=timezone.now(), supervisor=supervisor).keys() == {unknown}
+    assert bulk_changes.requeue([order.id], seen_at=timezone.now(), supervisor=supervisor).keys() == {order.id}
     order.refresh_from_db()
     assert (order.call_state, order.call_attempts) == (CallState.RETRY, 0)
     assert next_order(agent) == order

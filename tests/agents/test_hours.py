@@ -16,7 +16,7 @@ from django.utils.formats import date_format
 from agents import public_holidays
 from agents.desk import claims, decisions, hours, overview, planning
 from agents.models import CallingPeriod, CallingRules, PublicHoliday
-from agents.supervision import deeds
+from agents.supervision import bulk_changes
 from agents.templatetags.console_tags import near
 from codservice import days
 from codservice.accounts.models import Account, SecurityEntry, User
@@ -329,7 +329,7 @@ def test_what_is_assigned_outside_of_calling_hours_is_no_colleagues_when_they_be
     in_two_days = days.start_of(days.today() + timedelta(days=2))
     Order.objects.filter(id=later.id).update(call_due_at=in_two_days)
     ids = [order.id for order in (*theirs, later, other)]
-    assert deeds.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor) == {}
+    assert bulk_changes.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor) == {}
     *due, due_later, due_now = Order.objects.order_by("id").values_list("call_due_at", flat=True)
     opens_at = days.start_of(days.today() + timedelta(days=1))
     assert opens_at <= due[0] < opens_at + planning.PACE
@@ -348,7 +348,7 @@ def test_what_does_not_fit_into_todays_hours_is_assigned_for_the_next_day(
         return
     rules(alice, opens_at=time(0, 10), closes_at=closes_at.time())
     ids = list(Order.objects.values_list("id", flat=True))
-    deeds.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor)
+    bulk_changes.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor)
     due = list(Order.objects.order_by("call_due_at").values_list("call_due_at", flat=True))
     opens_again = days.at(days.today() + timedelta(days=1), time(0, 10))
     assert all(at < closes_at for at in due[:5])

@@ -116,7 +116,7 @@ def test_times_are_algerias_and_written_as_in_the_language(order: Order, agent: 
 def test_why_an_order_is_canceled_runs_as_it_is_written(order: Order, supervisor: User) -> None:
     lifecycle.confirm(order.id, actor=Actor.of_staff(supervisor))
     browser = browser_of(supervisor)
-    for page in (order_page(order), reverse("admin:bulk") + f"?deed=cancel&chosen={order.id}"):
+    for page in (order_page(order), reverse("admin:bulk") + f"?action=cancel&chosen={order.id}"):
         (field,) = re.findall(r'<input type="text" name="details"[^>]*>', browser.get(page).content.decode())
         assert 'dir="auto"' in field
 

@@ -30,7 +30,7 @@ def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
     claims.take(orders[2].id, agent=agent)
     Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW, call_attempts=6)
     lists = ["orders/order/?status=all&wilaya=16", "review/", "claims/", "moves/", "people/", "rules/", "codes/"]
-    every = ["bulk/?every=1&status=all&deed=cancel", "bulk/?every=1&deed=assign", "bulk/?every=1&deed=delivered"]
+    every = ["bulk/?every=1&status=all&action=cancel", "bulk/?every=1&action=assign", "bulk/?every=1&action=delivered"]
     figures = ["figures/", "figures/?by=agent&show=calls", "figures/?first=x"]
     own = [f"people/{agent.id}/{page}" for page in ("", "day/", "serves/")]
     singles = ["people/new/", *own, f"rules/{alice.id}/"]

@@ -79,7 +79,7 @@ ELSEWHERE = {"/", "/console/", "/console/desk/", "/account/", "/account/quick-st
 # Pages that show others' texts only when asked to.
 ASKED = {
     "admin:figures": ["/console/figures/?by=source"],
-    "admin:bulk": ["/console/bulk/?deed=assign&every=1&status=all"],
+    "admin:bulk": ["/console/bulk/?action=assign&every=1&status=all"],
 }
 
 

@@ -216,7 +216,7 @@ class Forms(HTMLParser):
 
 CHOSEN = ("hidden", "checkbox", "radio", "submit", "button")
 PARAMETERS = (
-    "q", "p", "next", "before", "order", "status", "phone", "first", "by", "show", "o", "sort", "deed", "chosen",
+    "q", "p", "next", "before", "order", "status", "phone", "first", "by", "show", "o", "sort", "action", "chosen",
 )  # fmt: skip
 
 

@@ -170,10 +170,10 @@ def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
 
     orders, supervisor = [factories.make_order(alice) for _ in range(2)], factories.AgentFactory(role="Supervisors")
     page = visit().sign_in(supervisor.username)
-    page.goto(f"/console/bulk/?deed=cancel&chosen={orders[0].id}&chosen={orders[1].id}")
+    page.goto(f"/console/bulk/?action=cancel&chosen={orders[0].id}&chosen={orders[1].id}")
     Order.objects.filter(id=orders[1].id).update(status="shipped")
     page.locator("[name=why]").select_option(index=1)
-    page.locator(".deeds button").press("Enter")
+    page.locator(".action-bar button").press("Enter")
     expect(page.get_by_role("searchbox")).to_be_focused()
     said = re.compile("1 order is now “Canceled”. 1 order stays")
     expect(page.get_by_role("searchbox")).to_have_accessible_description(said)

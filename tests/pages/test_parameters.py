@@ -34,7 +34,7 @@ OF_LISTS = {main.ALL_VAR, main.ORDER_VAR, main.PAGE_VAR, main.ERROR_FLAG, main.I
 LOOKUPS = {"exact": "x", "isnull": "x", "regex": "(", "year": "9" * 400, "range": "x"}
 FORM = "application/x-www-form-urlencoded"
 # Pages that show nothing without a question, and one that they answer.
-ASKED_FOR = {"/console/bulk/": {"every": "1", "status": "all", "deed": "cancel"}}
+ASKED_FOR = {"/console/bulk/": {"every": "1", "status": "all", "action": "cancel"}}
 
 
 @pytest.fixture

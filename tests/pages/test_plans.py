@@ -48,7 +48,7 @@ ASKED = {
         "q=0550000001", "q=0550+00", "q=Amine", "status=confirmed", "sort=newest", "status=confirmed&sort=oldest",
         "call=callback&sort=next", "merchant=Alice",
     ],
-    "/console/bulk/": ["deed=cancel&every=1&status=confirmed", "deed=export&every=1&q=0550000001"],
+    "/console/bulk/": ["action=cancel&every=1&status=confirmed", "action=export&every=1&q=0550000001"],
     "/console/accounts/securityentry/": ["q=shop", "action=key_made", "outcome=refused", f"account={NOBODY}"],
     "/console/webhooks/delivery/": [f"webhook={NOBODY}", f"webhook={NOBODY}&status=failed", f"q={NOBODY}"],
     "/console/webhooks/event/": [f"q={NOBODY}"],

@@ -117,10 +117,10 @@ def test_a_twins_orders_have_no_page_and_no_button(person: str, world: World, tw
             client.post("/console/moves/", {"to": to, "make": "1", "seen": seen})
             preview = client.post("/console/moves/", {"to": to, "named": f"{order.id}\n{order.external_id}"})
             assert MARK not in preview.content.decode()
-        for deed in ("cancel", "assign", "requeue", "shipped", "export"):
+        for action in ("cancel", "assign", "requeue", "shipped", "export"):
             for chosen in ({"chosen": str(order.id)}, {"every": "1", "q": NUMBER}):
                 data = {"seen_at": "2999-01-01T00:00:00Z", "why": "Duplicate", "to": str(world.agent.id)}
-                assert client.post("/console/bulk/", data, query_params={"deed": deed, **chosen}).status_code in (
+                assert client.post("/console/bulk/", data, query_params={"action": action, **chosen}).status_code in (
                     302,
                     403,
                 )

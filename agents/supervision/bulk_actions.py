@@ -1,0 +1,202 @@
+"""The bulk actions: what each is called and asks for, which orders it can succeed on, and what it does to them.
+
+A supervisor looks at a preview and then presses the button. `bulk` is the page.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from agents.desk import claims, telling
+from agents.desk.forms import ReasonForm, WorkerField
+from agents.supervision import bulk_changes, moved, requeued, why_not_moved
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import User
+from codservice.bidi import unturned
+from codservice.errors import Refused
+from codservice.form_fields import Form
+from orders import lifecycle, shipments
+from orders.cancel_reasons import CancelReason
+from orders.models import CallState, Order, Status
+
+MOST = 2000  # orders by one press, as a request has a minute
+
+
+class Row(NamedTuple):
+    """An order as the list shows it now."""
+
+    id: UUID
+    status: str
+    call_state: str
+    version: int
+    phone_e164: str
+    created_at: datetime
+    updated_at: datetime
+    now: datetime
+
+
+class Press(NamedTuple):
+    """Who pressed the button, when the preview had been read, and what its form said."""
+
+    supervisor: User
+    seen_at: datetime
+    data: dict[str, Any]
+
+
+class BulkAction:
+    """An action on many orders. This class has what most of them share."""
+
+    name: str  # in the page's address
+    form: type[forms.Form] = Form  # what it asks for
+    most = MOST  # orders by one press
+    is_danger = False
+    spares_called = False  # whether it leaves customers alone while somebody is calling them (`bulk_changes`)
+    taken_last: frozenset[str] = frozenset()  # the call states of orders that it takes only after all others
+
+    @property
+    def label(self) -> str | Promise:
+        raise NotImplementedError
+
+    def can(self, status: str, call_state: str) -> bool:
+        """Whether a supervisor can do this to such an order."""
+        raise NotImplementedError
+
+    def why_not(self, row: Row) -> str:
+        """Why it cannot be done to this order."""
+        return lifecycle.cannot_be_done(row.status)
+
+    def in_order(self, rows: list[Row]) -> list[Row]:
+        """The orders with those first that one press takes if they are too many."""
+        return rows
+
+    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
+        """Do it to these orders in one transaction. Returns for each why it stays as it is, or an empty string."""
+        raise NotImplementedError
+
+    def said(self, count: int, press: Press) -> str:
+        """A sentence: it was done to so many orders."""
+        raise NotImplementedError
+
+    def tell(self, request: HttpRequest, order_ids: Sequence[UUID], press: Press) -> None:
+        """Tell the supervisor about the orders to which it was done."""
+        messages.success(request, self.said(len(order_ids), press))
+
+
+class AssignForm(Form):
+    to = WorkerField(label=gettext_lazy("To whom?"), empty_label=gettext_lazy("Choose somebody"))
+
+
+class Assign(BulkAction):
+    name, label = "assign", gettext_lazy("Assign to an agent")
+    form = AssignForm
+    most = 200  # a day's work of one agent
+    spares_called = True
+    taken_last = frozenset({CallState.CALLBACK})  # somebody has promised to call these
+
+    def can(self, status: str, call_state: str) -> bool:
+        return status == Status.PENDING
+
+    def in_order(self, rows: list[Row]) -> list[Row]:
+        """Last those that would be left alone, before them promised calls: a second press does not take the same."""
+        called = called_now(rows)
+        return sorted(rows, key=lambda row: (row.id in called, row.call_state in self.taken_last))
+
+    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
+        supervisor, to = press.supervisor, press.data["to"]
+        ids = [row.id for row in rows]
+        return _reasons(rows, bulk_changes.assign(ids, to=to, seen_at=press.seen_at, supervisor=supervisor))
+
+    def said(self, count: int, press: Press) -> str:
+        text = ngettext("%(count)d order is assigned to %(name)s.", "%(count)d orders are assigned to %(name)s.", count)
+        return text % {"count": count, "name": unturned(press.data["to"].display_name)}
+
+    def tell(self, request: HttpRequest, order_ids: Sequence[UUID], press: Press) -> None:
+        super().tell(request, order_ids, press)
+        telling.of_rules(request, press.data["to"], order_ids)
+
+
+class Requeue(BulkAction):
+    name, label = "requeue", gettext_lazy("Put back in the queue")
+
+    def can(self, status: str, call_state: str) -> bool:
+        return status == Status.PENDING and call_state == CallState.REVIEW
+
+    def why_not(self, row: Row) -> str:
+        if row.status == Status.PENDING:
+            return _("Agents have this order in their queue.")
+        return super().why_not(row)
+
+    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
+        ids = [row.id for row in rows]
+        return _reasons(rows, bulk_changes.requeue(ids, seen_at=press.seen_at, supervisor=press.supervisor))
+
+    def said(self, count: int, press: Press) -> str:
+        return requeued(count)
+
+
+class Move(BulkAction):
+    """Move orders to a status that couriers report."""
+
+    def __init__(self, to: Status) -> None:
+        self.to, self.name = to, to.value
+
+    @property
+    def label(self) -> str:
+        return _("Change to “%(status)s”") % {"status": self.to.label}
+
+    def can(self, status: str, call_state: str) -> bool:
+        return shipments.leads(Status(status), self.to, Role.SUPERVISOR)
+
+    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
+        moving = [shipments.Shipment(self.to, row.id, seen_version=row.version) for row in rows]
+        outcomes = shipments.record(moving, actor=Actor.of_staff(press.supervisor))
+        return [why_not_moved(outcome, self.to) for outcome in outcomes]
+
+    def said(self, count: int, press: Press) -> str:
+        return moved(count, self.to.label)
+
+
+class Cancel(BulkAction):
+    name, label = "cancel", gettext_lazy("Cancel the orders")
+    form = ReasonForm
+    is_danger = True
+    spares_called = True
+
+    def can(self, status: str, call_state: str) -> bool:
+        return "cancel" in Order.moves_at(status, Role.SUPERVISOR)
+
+    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
+        supervisor, why = press.supervisor, CancelReason(press.data["why"])
+        seen, details = {row.id: row.version for row in rows}, press.data["details"]
+        return _reasons(
+            rows,
+            bulk_changes.cancel_many(seen, why, details=details, seen_at=press.seen_at, supervisor=supervisor),
+        )
+
+    def said(self, count: int, press: Press) -> str:
+        return moved(count, Status.CANCELED.label)
+
+
+# By name, in the order in which they are offered.
+ACTIONS: dict[str, BulkAction] = {
+    action.name: action for action in (Assign(), Requeue(), *map(Move, shipments.STATUSES), Cancel())
+}
+
+
+def called_now(rows: Iterable[Row]) -> set[UUID]:
+    """The pending orders whose customer somebody is calling now."""
+    phones = {row.id: row.phone_e164 for row in rows if row.status == Status.PENDING}
+    callers = claims.callers(phones.values())
+    return {id_ for id_, phone in phones.items() if phone in callers}
+
+
+def _reasons(rows: Sequence[Row], refused: dict[UUID, Refused]) -> list[str]:
+    return [refused[row.id].message if row.id in refused else "" for row in rows]
