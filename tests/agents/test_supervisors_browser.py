@@ -60,6 +60,7 @@ def test_every_page_is_for_everybody(
         assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         assert page.evaluate(TIMES_LEFT_TO_WEBKIT) == 0, path
+        assert page.locator("h1").evaluate("e => getComputedStyle(e).fontWeight") == "600", path
         assert page.evaluate(small, pressed) == [], path
         assert len(page.content().encode()) < 100_000
         for field in page.locator("[type=number]").all():
