@@ -144,10 +144,13 @@ class CurlLoop:
         elif fd in self._in_use:
             self._selector.modify(fd, _SELECTOR_EVENTS[what])
         else:
-            if self._kept.pop(fd, None) is not None:
-                self._selector.unregister(fd)  # it may be a closed one with the same number
-            self._selector.register(fd, _SELECTOR_EVENTS[what])
-            self._in_use[fd] = os.fstat(fd).st_ino
+            inode = self._in_use[fd] = os.fstat(fd).st_ino
+            kept = self._kept.pop(fd, None)
+            if kept not in (None, inode):  # it was closed, and its number belongs to another
+                self._selector.unregister(fd)
+                kept = None
+            watch = self._selector.modify if kept else self._selector.register
+            watch(fd, _SELECTOR_EVENTS[what])
 
     def _set_timer(self, milliseconds: int) -> None:
         self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000

@@ -178,6 +178,28 @@ def test_a_connection_that_the_receiver_has_closed_meanwhile_does_not_fail_the_n
         assert len(receiver.requests) == 10
 
 
+def test_a_kept_connection_is_registered_once_and_another_with_its_number_anew(monkeypatch):
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+
+    registered = []
+    with Receiver() as one, Receiver() as other:
+        sender = Sender(width=1, allow_private=True)  # libcurl keeps one connection, and closes it for another
+        selector = sender._loop._selector
+        register = selector.register
+        monkeypatch.setattr(selector, "register", lambda fd, *more: registered.append(fd) or register(fd, *more))
+        counts = []
+        for receiver in (one, one, one, other, one, one, other, one):
+            sender.start(Post(uuid4(), receiver.url(), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+            (outcome,) = sender.finished(5)
+            assert outcome.failure == ""
+            counts.append(len(registered))
+        sender.close()
+    assert [count - counts[0] for count in counts] == [0, 0, 0, 1, 2, 2, 3, 4]
+    assert len(set(registered)) < len(registered)
+
+
 @pytest.mark.parametrize("look_after", [0.1, 0.001])  # the second: again before libcurl can have come back
 def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_others(
     tmp_path, monkeypatch, look_after
