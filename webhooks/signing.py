@@ -1,13 +1,12 @@
 """The two signatures over the same bytes that prove that a delivery is ours (docs/webhooks.md)."""
 
 import base64
-import hashlib
 import hmac
 
 
 def signature(secret: str, body: bytes) -> str:
     """Return the value of `X-Service-Signature`, keyed with the bytes of the secret as it was shown."""
-    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return "sha256=" + hmac.digest(secret.encode(), body, "sha256").hex()
 
 
 def standard_signature(secret: str, delivery_id: str, timestamp: int, body: bytes) -> str:
