@@ -50,11 +50,13 @@ class Engine:
         self._claims = ThreadPoolExecutor(1, thread_name_prefix="claims")
         self._results = ThreadPoolExecutor(1, thread_name_prefix="results")
 
-    def wake_up(self) -> None:
-        """Make a running drain look again for what is due."""
+    def wake_up(self) -> bool:
+        """Make a running drain look again for what is due. Returns whether there is one."""
         self.woken.set()
-        if self._sender is not None:
+        is_draining = self._lock.locked()  # read after that, since a drain that ends looks at `woken` once more
+        if is_draining and self._sender is not None:
             self._sender.wake_up()
+        return is_draining
 
     def stop(self) -> None:
         """Claim nothing more, for good. Attempts that are under way are finished and settled."""

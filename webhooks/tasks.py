@@ -1,6 +1,5 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from celery import shared_task
 from celery.concurrency.thread import TaskPool
@@ -48,16 +47,22 @@ def tell_of_failing() -> int:
     return alarms.tell()
 
 
-# One thread drains; the other tells it to look again.
-_woken = ThreadPoolExecutor(2, thread_name_prefix="woken")
+# One thread: while it drains, the bell's thread tells it to look again.
+_woken = ThreadPoolExecutor(1, thread_name_prefix="woken")
 
 
 @worker_ready.connect
 def listen(sender: Consumer, **kwargs: object) -> None:
     """Let the bell wake this worker if its tasks are threads, which share one engine."""
     if isinstance(sender.pool, TaskPool):
-        heard = partial(_woken.submit, deliver)
-        threading.Thread(target=wakeup.listen, args=(heard, engine.stopping), name="bell", daemon=True).start()
+        threading.Thread(target=wakeup.listen, args=(_heard, engine.stopping), name="bell", daemon=True).start()
+
+
+def _heard() -> None:
+    """Have the drain that runs look again, or begin one. Another thread is woken only for the latter."""
+    wakeup.hear()
+    if not engine.wake_up():
+        _woken.submit(engine.drain)
 
 
 @worker_shutdown.connect

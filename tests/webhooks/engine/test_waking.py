@@ -8,9 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import redis
+from celery.concurrency.thread import TaskPool
 from django.conf import settings
 from django.db import transaction
 
@@ -217,6 +220,28 @@ def test_a_commit_is_followed_while_other_posts_hang(receiver, webhook_to, alice
     publish(alice)
     eventually(lambda: receiver.of("/good"))
     assert Attempt.objects.filter(failure="timeout").count() == 0  # they are still out
+
+
+def test_a_ring_during_a_drain_is_told_to_it_and_wakes_no_other_thread(
+    engine, receiver, webhook_to, may_end, monkeypatch
+):
+    receiver.behaviours["/slow"] = answer(once=may_end)
+    with ThreadPoolExecutor(1) as woken:
+        monkeypatch.setattr(tasks, "engine", engine)
+        monkeypatch.setattr(tasks, "_woken", woken)
+        write(webhook_to(receiver.url("/slow")))
+        tasks.listen(SimpleNamespace(pool=TaskPool()))
+        receiver.wait_for(1)
+        submitted = []
+        monkeypatch.setattr(woken, "submit", submitted.append)
+        write(webhook_to(receiver.url("/good")))
+        try:
+            wakeup.ring()
+            eventually(lambda: submitted or receiver.of("/good"))
+        finally:
+            engine.stop()
+            may_end.set()
+    assert submitted == []
 
 
 def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, monkeypatch):
