@@ -39,15 +39,19 @@ class Threads:
                     given.put(self._waiting.popleft())
                 else:
                     self._idle.append(given)
-            done, step, arguments = given.get()
-            if done.cancelled():
-                continue
-            result, error = b"", None
-            try:
-                result = step(*arguments)
-            except Exception as raised:
-                error = raised
-            done.get_loop().call_soon_threadsafe(_settle, done, result, error)
+            _take(*given.get())
+
+
+def _take(done: asyncio.Future[bytes], step: Callable[..., bytes], arguments: Any) -> None:
+    """Take a step, and tell the loop what came of it. A thread that waits holds no request: this call has ended."""
+    if done.cancelled():
+        return
+    result, error = b"", None
+    try:
+        result = step(*arguments)
+    except Exception as raised:
+        error = raised
+    done.get_loop().call_soon_threadsafe(_settle, done, result, error)
 
 
 def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None) -> None:

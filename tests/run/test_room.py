@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -308,3 +309,18 @@ async def test_a_request_wakes_one_thread_and_the_others_sleep_on() -> None:
         assert (await Client(served, "/").done()).status == 200
     assert len(threads) == 8
     assert sum(slept(thread) > before[thread] for thread in threads) <= 3  # the last may still be on its way to sleep
+
+
+@in_loop
+async def test_a_thread_that_waits_holds_nothing_of_its_last_request() -> None:
+    """The thread that waited last is given the next request: another might not get one for hours."""
+    bodies: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def remembering(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        bodies.add(environ["wsgi.input"])
+        return application(environ, start_response)
+
+    assert (await Client(Gateway(remembering, 1), "/", SIGNED_IN, b"x" * MIB).done()).answer == str(MIB).encode()
+    async with asyncio.timeout(PATIENCE):
+        while bodies:
+            await asyncio.sleep(0.01)
