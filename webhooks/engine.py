@@ -222,7 +222,10 @@ class _Drain:
             self._renewing = self._ask(self._claims, delivery.renew, self._engine.token, ids)
 
     def _resume_renewed(self) -> None:
-        """Begin posts that had not begun and are still ours; let go of those whose claim or webhook is gone."""
+        """Begin posts that had not begun and are still ours; let go of those whose claim or webhook is gone.
+
+        When stopping, let go of all of them: while the database is slow, they could wait for one renewal after another.
+        """
         if self._renewing is None or not self._renewing.done():
             return
         renewing, self._renewing = self._renewing, None
@@ -233,7 +236,7 @@ class _Drain:
             renewed = {}
         gone = []
         for id_ in self._unsure:
-            if id_ in renewed:
+            if id_ in renewed and not self._engine.stopping.is_set():
                 self._sender.resume(id_, **renewed[id_]._asdict())
             else:
                 self._sender.forget(id_)
@@ -242,7 +245,8 @@ class _Drain:
         self._sent -= len(gone)
         if gone:
             logger.info(
-                "%s deliveries are left to other workers: their claims have expired, or their webhooks are gone",
+                "%s deliveries are left to other workers: their claims have expired, their webhooks are gone, or this"
+                " worker stops",
                 len(gone),
             )
             self._release(gone)

@@ -91,6 +91,25 @@ def test_no_attempt_fails_while_the_database_is_slow_to_renew_its_claim(
     assert attempt.milliseconds < transfer.DEADLINE
 
 
+def test_a_worker_that_stops_while_the_database_is_slow_gives_back_what_it_has_not_begun(
+    engine, receiver, webhook_to, pause_after_claim, monkeypatch
+):
+    """Each renewal takes longer than it lets a post wait."""
+    renew = delivery.renew
+
+    def renew_slowly(*args):
+        renewed = renew(*args)
+        time.sleep(delivery.BEGIN_WITHIN * 1.1)
+        engine.stop()
+        return renewed
+
+    monkeypatch.setattr(delivery, "renew", renew_slowly)
+    write(webhook_to(receiver.url()), 3)
+    pause_after_claim(lambda: None)
+    assert Background(engine.drain).result() == 0
+    assert (receiver.requests, Claim.objects.count()) == ([], 0)
+
+
 def test_a_claim_does_not_take_what_is_being_renewed(engine, receiver, webhook_to, pause_after_claim, monkeypatch):
     """After the pause the next claim finds the first one's posts, whose claims have run out."""
     renew, claim = delivery.renew, delivery.claim
