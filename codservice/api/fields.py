@@ -94,9 +94,6 @@ class Amount(Strict, serializers.DecimalField):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_digits=10, decimal_places=2, min_value=Decimal(0), max_value=MAX_AMOUNT, **kwargs)
 
-    # DRF's decimal field treats an empty string as null.
-    validate_empty_values = serializers.Field.validate_empty_values
-
     def clean(self, data: Any) -> Decimal:
         return values.amount(data)
 
