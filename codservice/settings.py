@@ -474,8 +474,8 @@ TIME_ZONE = "UTC"
 
 # --- Redis: rate counters, and Celery's wake-ups. It may be away: nothing here may hang or raise for long. ----
 REDIS_TIMEOUT = 0.2  # seconds, for connecting and for each answer
-# Whatever closed the connection or took no write is asked once more, over a new connection: Redis was restarted, or its
-# address has moved to another server, and the former one goes on answering as a replica. One that is slow is not.
+# Where a connection was closed or a write refused, Redis is asked once more, over a new connection: it was restarted,
+# or its address has moved and the server that had it goes on answering as a replica. A slow one is not asked again.
 REDIS_RETRY = redis.retry.Retry(redis.backoff.NoBackoff(), 1, (redis.ConnectionError, redis.ReadOnlyError))
 CACHES = {
     "default": {
