@@ -22,6 +22,8 @@ from codservice.onebox.binaries import find_client
 from codservice.onebox.postgres import database_of
 from codservice.run.kernel import die_with_parent
 
+# Options of libpq that hold secrets and that no environment variable gives. pg_dump does without them.
+_SECRETS = ("sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 TELL_SECONDS = 0.1
 _TABLES = """
 SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -64,7 +66,7 @@ def dump(file: Path, *, tell: Callable[[int], None]) -> None:
 
 
 def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
-    target = _target()
+    target = {name: value for name, value in _target().items() if name not in _SECRETS}
     # In the environment, because everybody can read arguments in the process list.
     environment = os.environ | ({"PGPASSWORD": password} if (password := target.pop("password", "")) else {})
     program = find_client("pg_dump", at_least=_major(), tls=_is_encrypted())

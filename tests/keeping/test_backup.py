@@ -25,9 +25,9 @@ from inventory import stock
 from orders import lifecycle
 from tests import factories
 from tests.harness.background import PATIENCE, Background, eventually
-from tests.harness.database import environment
+from tests.harness.database import database_url, environment
 from tests.harness.onebox import OneBox
-from tests.harness.processes import CHECKOUT
+from tests.harness.processes import CHECKOUT, descendants
 from webhooks import registry
 from webhooks.models import Delivery
 
@@ -378,6 +378,23 @@ def test_a_backup_is_made_with_every_option_of_the_database_url(tmp_path):
     theirs = {"DATABASE_URL": "postgresql:///?service=shop", "PGSERVICEFILE": str(tmp_path / "services")}
     made = manage("backup", str(file), **theirs)
     assert (made.returncode, file.is_file()) == (0, True), made.stderr
+
+
+def test_no_secret_of_the_database_url_is_in_the_process_list(tmp_path):
+    url = f"{database_url()}?sslpassword=not-for-strangers&target_session_attrs=any"
+    with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
+        other.execute("LOCK TABLE orders_order")
+        running = subprocess.Popen(
+            [sys.executable, "manage.py", "backup", str(tmp_path / "a.dump")],
+            cwd=CHECKOUT,
+            env=environment() | {"DATABASE_URL": url},
+        )
+        eventually(lambda: waiting(other) == 1)
+        ((_, arguments),) = descendants(running.pid).items()
+        running.terminate()
+        running.wait(PATIENCE)
+    assert "target_session_attrs=any" in arguments
+    assert "not-for-strangers" not in arguments
 
 
 def test_a_backup_is_nobody_elses_to_read(backup):
