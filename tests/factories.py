@@ -39,12 +39,20 @@ def hashed_password() -> str:
     return make_password(PASSWORD)
 
 
+def _numbered(text: str) -> Any:
+    """The text with a number, a different one in each row.
+
+    All numbers have as many digits: the texts sort as the rows were made, and none is a part of another.
+    """
+    return factory.Sequence(lambda n: text.format(100_000 + n))
+
+
 class UserFactory(factory.django.DjangoModelFactory):
     class Meta:
         model = User
         skip_postgeneration_save = True
 
-    username = factory.Sequence(lambda n: f"user{n}")
+    username = _numbered("user{}")
     password = factory.LazyFunction(hashed_password)
 
 
@@ -55,8 +63,8 @@ def make_groups() -> None:
 
 
 class AgentFactory(UserFactory):
-    username = factory.Sequence(lambda n: f"agent{n}")
-    first_name = factory.Sequence(lambda n: f"Agent {n}")
+    username = _numbered("agent{}")
+    first_name = _numbered("Agent {}")
     is_staff = True
 
     @factory.post_generation
@@ -69,10 +77,10 @@ class AccountFactory(factory.django.DjangoModelFactory):
     class Meta:
         model = Account
 
-    name = factory.Sequence(lambda n: f"Shop {n}")
+    name = _numbered("Shop {}")
     holder = factory.SubFactory(
         UserFactory,
-        username=factory.Sequence(lambda n: f"holder{n}@example.com"),
+        username=_numbered("holder{}@example.com"),
         email=factory.SelfAttribute("username"),
     )
 
@@ -82,8 +90,8 @@ class ProductFactory(factory.django.DjangoModelFactory):
         model = Product
 
     account = factory.SubFactory(AccountFactory)
-    sku = factory.Sequence(lambda n: f"SKU-{n}")
-    name = factory.Sequence(lambda n: f"Product {n}")
+    sku = _numbered("SKU-{}")
+    name = _numbered("Product {}")
     price = Decimal("1500.00")
     stock_quantity = 10
 
