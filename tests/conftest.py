@@ -36,7 +36,7 @@ from tests.harness.onebox import OneBox
 from tests.harness.processes import descendants, is_alive
 from tests.harness.receivers import Receiver
 from tests.harness.service import Service, running_service
-from webhooks import registry, secrets, wakeup
+from webhooks import receivers, registry, secrets, wakeup
 from webhooks.engine import Engine
 from webhooks.models import Delivery, Webhook
 
@@ -254,6 +254,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return [entry for address in addresses for entry in real(address, 443, type=socket.SOCK_STREAM)]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(receivers, "LOOKUP_SECONDS", PATIENCE)  # after which any name would be accepted
     return known
 
 

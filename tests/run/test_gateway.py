@@ -196,7 +196,7 @@ def test_readers_that_do_not_read_hold_no_thread_and_little_memory(web):
     for _ in range(60):
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE)
         connection.connect(("127.0.0.1", port))
         connection.sendall(b"GET /bigger HTTP/1.1\r\nHost: localhost\r\n\r\n")
         readers.append(connection)

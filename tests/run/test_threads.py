@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from codservice.wire import converter
+from tests.harness.background import PATIENCE
 from tests.harness.database import environment
 from tests.harness.deliveries import write
 from tests.harness.processes import CHECKOUT, free_port
@@ -42,7 +43,7 @@ def test_a_worker_writes_nothing_to_its_environment_beside_threads(
         receiver.wait_for(3)
     finally:
         worker.send_signal(signal.SIGTERM)
-        _, said = worker.communicate(timeout=30)
+        _, said = worker.communicate(timeout=PATIENCE)
     assert worker.returncode == 0, said
 
 

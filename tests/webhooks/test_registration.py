@@ -174,9 +174,10 @@ def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch, host):
     assert asked == [f"{host}."] * 2
 
 
-def test_a_resolver_that_hangs_holds_nothing_up(names):
+def test_a_resolver_that_hangs_holds_nothing_up(names, monkeypatch):
+    monkeypatch.setattr(receivers, "LOOKUP_SECONDS", 1.0)
     released = threading.Event()
-    names["slow.example"] = lambda: released.wait(20) and []
+    names["slow.example"] = lambda: released.wait(PATIENCE) and []
     before = asleep()
 
     try:
@@ -198,11 +199,10 @@ def is_accepted(url):
         return False
 
 
-def test_one_at_a_time_waits_for_a_resolver(names, monkeypatch):
+def test_one_at_a_time_waits_for_a_resolver(names):
     """Each wait holds a web thread, and all merchants share a few."""
-    monkeypatch.setattr(receivers, "LOOKUP_SECONDS", 20)
     asked, released = threading.Event(), threading.Event()
-    names["slow.example"] = names["other.example"] = lambda: asked.set() or (released.wait(20) and [])
+    names["slow.example"] = names["other.example"] = lambda: asked.set() or (released.wait(PATIENCE) and [])
     first = Background(lambda: receivers.normalise("https://slow.example/"))
     assert asked.wait(PATIENCE)
 
@@ -218,10 +218,9 @@ def test_one_at_a_time_waits_for_a_resolver(names, monkeypatch):
 
 
 def test_who_finds_another_waiting_is_checked_all_the_same(names, monkeypatch):
-    monkeypatch.setattr(receivers, "LOOKUP_SECONDS", 20)
-    monkeypatch.setattr(receivers, "MEANWHILE_SECONDS", 20)
+    monkeypatch.setattr(receivers, "MEANWHILE_SECONDS", PATIENCE)
     asked, released = threading.Event(), threading.Event()
-    names["slow.example"] = lambda: asked.set() or (released.wait(20) and [])
+    names["slow.example"] = lambda: asked.set() or (released.wait(PATIENCE) and [])
     names["inside.example"] = ["10.0.0.1"]
     first = Background(lambda: receivers.normalise("https://slow.example/"))
     assert asked.wait(PATIENCE)
@@ -296,7 +295,7 @@ def dialled_by_curl(url, proxy):
     curl.setopt(pycurl.URL, url)
     curl.setopt(pycurl.PROXY, f"http://127.0.0.1:{port}")
     curl.setopt(pycurl.NOPROXY, "")
-    curl.setopt(pycurl.TIMEOUT, 5)
+    curl.setopt(pycurl.TIMEOUT, int(PATIENCE))
     with pytest.raises(pycurl.error, match="403"):
         curl.perform()
     curl.close()
