@@ -30,6 +30,7 @@ from agents.supervision import bulk
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
+from codservice.form_fields import ListSearchForm
 from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
 from orders import counts, lifecycle
@@ -77,6 +78,8 @@ class StatusFilter(admin.SimpleListFilter):
 
 
 class OrderList(ChangeList):
+    search_form_class = ListSearchForm
+
     @property
     def filters(self) -> dict[type, Any]:
         """The list's filters by class. Filters that show nothing are not among them."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from django import forms
+from django.contrib.admin.views.main import ChangeListSearchForm
 from django.core.signing import BadSignature, Signer
 from django.db.models import Model
 from django.forms.utils import flatatt
@@ -34,6 +35,13 @@ class TextField(forms.CharField):
     @property
     def openapi(self) -> dict[str, Any]:
         return values.text_schema(max_length=self.max_length)
+
+
+class SearchField(TextField):
+    """What somebody searches for, without invisible marks around it."""
+
+    def to_python(self, value: str | None) -> str:
+        return values.visible_part(super().to_python(value))
 
 
 class DigitsField(forms.Field):
@@ -93,6 +101,13 @@ class MomentField(forms.Field):
             return days.read_moment(value, ends=self.ends) if value else None
         except ValueError:
             raise forms.ValidationError(_("Must be an ISO 8601 date, or an ISO 8601 time with a UTC offset.")) from None
+
+
+class ListSearchForm(ChangeListSearchForm):
+    """The search box of a list of the Django admin. It ignores invisible marks around what is typed."""
+
+    def clean(self) -> dict[str, Any]:
+        return {name: values.visible_part(text) for name, text in self.cleaned_data.items()}
 
 
 class Words(forms.CharField):

@@ -62,6 +62,12 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
     return value
 
 
+def visible_part(text: str) -> str:
+    """Leave out the blanks and invisible marks at both ends, as they come with text copied from other programs."""
+    first, last = has_visible(text), has_visible(text[::-1])
+    return text[first.start() : len(text) - last.start()] if first and last else ""
+
+
 def _has_too_many_marks(value: str) -> bool:
     if not _may_be_marks(value):
         return False

@@ -8,7 +8,7 @@ from django import forms
 from django.db.models import Q, QuerySet
 
 from codservice import values
-from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter
+from codservice.api.filters import Filters, MomentFilter, SearchFilter, WordFilter
 from codservice.form_fields import DigitsField
 from inventory.models import MAX_QUANTITY, Product
 
@@ -38,7 +38,7 @@ class QuantityFilter(django_filters.Filter):
 
 class ProductFilter(Filters):
     sku = SkusFilter(lookup_expr="in", label="One or several SKUs, separated by commas.")
-    q = TextFilter(method="search", max_length=100, label="Part of the name or the SKU.")
+    q = SearchFilter(method="search", max_length=100, label="Part of the name or the SKU.")
     is_active = WordFilter(words=("true", "false"), method="active", label="Whether the product is for sale.")
     stock_below = QuantityFilter(
         field_name="stock_quantity", lookup_expr="lt", least=0, most=MAX_QUANTITY, label="Less than this in stock."

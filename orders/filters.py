@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from codservice import days
-from codservice.api.filters import Filters, TextFilter, WordFilter, WordsFilter, period
+from codservice.api.filters import Filters, SearchFilter, TextFilter, WordFilter, WordsFilter, period
 from orders import counts, daily, phones, regions, trigrams
 from orders.models import Order, Status, has_phone
 from orders.serializers import WILAYA_TEXTS
@@ -63,7 +63,7 @@ class OrderFilter(Filters):
     phone = PhoneFilter(label="The customer's first or second phone, in any usual form.")
     wilaya = WilayaFilter(field_name="wilaya_code", label="A wilaya's code or name.")
     external_id = TextFilter(max_length=64, label="The shop's own order number.")
-    q = TextFilter(
+    q = SearchFilter(
         method="search",
         max_length=100,
         label="Part of the customer's name, phone or address, or all of the second phone or the external_id.",

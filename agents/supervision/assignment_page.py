@@ -67,7 +67,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
     # Taken from the request: when the form is refused, the choices must stay, since none would mean all.
     sent = {id_ for text in request.POST.getlist("merchants") if (id_ := values.uuid_or_none(text))}
     chosen = sent if form.is_bound else rule.merchants
-    typed = request.POST.get("q", "").strip()[:100].replace("\0", "")
+    typed = values.visible_part(request.POST.get("q", ""))[:100].replace("\0", "")
     known = form.fields["merchants"].queryset.order_by("name", "id")
     return show(
         request,

@@ -19,6 +19,7 @@ from agents.console import show
 from agents.desk import scripts
 from agents.models import CallingHours, CallingRules
 from agents.supervision import for_supervisors
+from codservice import values
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
@@ -128,7 +129,7 @@ def save(form: RowSinceShown, account: Account) -> None:
 
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
-    typed = request.GET.get("q", "").strip()[:100].replace("\0", "")
+    typed = values.visible_part(request.GET.get("q", ""))[:100].replace("\0", "")
     accounts = Account.objects.filter(live=None, is_active=True, name__icontains=typed).select_related("calling_rules")
     found = BoundedPaginator(accounts.order_by("name", "id"), PER_PAGE).get_page(request.GET.get("p"))
     for account in found:

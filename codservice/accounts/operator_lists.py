@@ -11,6 +11,7 @@ from uuid import UUID
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,6 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice import days, values
 from codservice.accounts.models import Account
+from codservice.form_fields import ListSearchForm
 from codservice.long_lists import BoundedPaginator
 
 PER_PAGE = 50
@@ -113,6 +115,10 @@ class UntilDay(admin.SimpleListFilter):
             return rows.none()
 
 
+class SearchedList(ChangeList):
+    search_form_class = ListSearchForm
+
+
 class OperatorsList(admin.ModelAdmin):
     """A list of rows, shown by the `change_list_template` of the subclass."""
 
@@ -126,6 +132,9 @@ class OperatorsList(admin.ModelAdmin):
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow only the filters on the page; no other question about the table is answered."""
         return lookup in {each.parameter_name for each in self.list_filter}
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return SearchedList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         title = capfirst(str(self.opts.verbose_name_plural))

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 
 from codservice.api.paging import query_parameters
 from codservice.errors import Invalid, read_all
-from codservice.form_fields import MomentField, TextField, WordsField
+from codservice.form_fields import MomentField, SearchField, TextField, WordsField
 
 
 class _Filters(OrderedDict[str, django_filters.Filter]):
@@ -139,6 +139,10 @@ def _schema(item: django_filters.Filter) -> dict[str, Any]:
 
 class TextFilter(django_filters.Filter):
     field_class = TextField
+
+
+class SearchFilter(django_filters.Filter):
+    field_class = SearchField
 
 
 class MomentFilter(django_filters.Filter):

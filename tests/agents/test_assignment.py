@@ -368,7 +368,7 @@ def test_a_search_keeps_what_is_chosen_and_saves_nothing(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:
     AccountFactory(name="Closed", is_active=False)
-    answer = browser.post(page_of(agent), {"merchants": [str(alice.id)], "q": "CHARLIE", "search": "1"})
+    answer = browser.post(page_of(agent), {"merchants": [str(alice.id)], "q": "CHARLIE\u200e", "search": "1"})
     assert answer.status_code == 200
     assert [account.name for account in answer.context["chosen"]] == ["Alice's shop"]
     assert [account.name for account in answer.context["found"]] == ["Charlie's shop"]

@@ -125,7 +125,7 @@ def test_a_detail_that_was_empty_stays_so(alice: Account, browser: Client) -> No
 
 
 def test_a_product_is_added_from_the_catalog(page: Page, scarf: Product) -> None:
-    page.press("search", q="soie foul")
+    page.press("search", q="\u202asoie foul\u202c")
     assert [product.sku for product in page.form.found] == ["FOU-1"]
     assert "3 in stock" in page.text
     page.press("choose", scarf.id)

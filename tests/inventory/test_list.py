@@ -99,7 +99,7 @@ def shop(alice: Account) -> None:
         ("sku=SAC", ["SAC"]),
         ("sku=SAC, ROBE-L ,NOBODYS,SAC", ["ROBE-L", "SAC"]),
         ("sku=sac", []),
-        ("q=robe", ["ROBE-L", "ROBE-M"]),
+        ("q=%E2%80%8Erobe", ["ROBE-L", "ROBE-M"]),
         ("q=KABYLE", ["ROBE-L", "ROBE-M"]),
         ("q=%25", ["ROBE-L"]),
         ("q=_", []),

@@ -379,6 +379,7 @@ def test_by_external_id_in_any_normal_form(alice, api):
         ("\\", set()),
         ("nobody", set()),
         ("😀", set()),
+        ("\u202a\u00a0Bensaïd\u202c\u200b\ufeff", {"a"}),  # as copied from another program
     ],
 )
 def test_by_a_part_of_name_phone_or_address(alice, api, q, found):
