@@ -27,6 +27,7 @@ def seen(browser: Client, product: Product) -> str:
 
 
 def test_a_product_is_made(browser: Client, alice: Account) -> None:
+    assert "Bring them all from a file" in browser.get(PAGE).content.decode()
     picture = "https://shop.example/robe été.jpg"
     answer = browser.post(f"{PAGE}/new", GOOD | {"sku": "ROB-01", "stock_quantity": "12", "image_url": picture})
 
