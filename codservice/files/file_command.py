@@ -116,8 +116,15 @@ class FileCommand(Command):
             self.say(f"The file has several sheets. Only the first visible one is read: {table.sheet}.")
         return table
 
+    def rows_of(self, table: Table) -> Iterator[Row]:
+        """The rows, with a bar that shows how many are read. Raises UnreadableTable also where the disk fails."""
+        try:
+            yield from self.progress(table, total=table.line_count(), unit="lines", end=lambda row: row.end)
+        except OSError as error:
+            raise UnreadableTable(f"{table} cannot be read: {error.strerror}.") from None
+
     def take_table(self, table: Table, report: Path | None) -> None:
-        rows = self.progress(table, total=table.line_count(), unit="lines", end=lambda row: row.end)
+        rows = self.rows_of(table)
         with reports.written(report, table) as add, _rare_collections():
             with transaction.atomic() if self.atomic else nullcontext():
                 if self.atomic:

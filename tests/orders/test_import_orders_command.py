@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
@@ -21,7 +21,7 @@ from django.db import connections, transaction
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.files import file_command
-from codservice.files.tables import SafeWriter
+from codservice.files.tables import Row, SafeWriter, Table
 from orders import customer_data
 from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderItem, Status, StatusChange
@@ -359,6 +359,19 @@ def test_a_disk_that_is_full_hides_nothing_that_is_in(
     said, problem = interrupted(path, alice, "--report", str(report), "--atomic")
     assert "Orders: 0 imported" in said
     assert "Nothing from this run was kept." in problem
+
+
+def test_a_disk_that_cannot_be_read_is_not_taken_for_the_reports(
+    alice: Account, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(self: Table) -> Iterator[Row]:
+        yield next(whole(self))
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    path, whole = write([row(), row(external_id="A2")]), Table.__iter__
+    monkeypatch.setattr(Table, "__iter__", failing)
+    _, problem = interrupted(path, alice, "--report", str(tmp_path / "r.csv"))
+    assert f"{path} cannot be read: Input/output error." in problem
 
 
 @pytest.mark.parametrize("options", [(), ("--atomic",), ("--dry-run",)])
