@@ -1,11 +1,15 @@
 """What /metrics says about orders."""
 
+import logging
+
 import redis
 from django.core.cache import cache
 from django.db import connection
 
 from codservice import metrics
 from orders.models import Status
+
+logger = logging.getLogger(__name__)
 
 _KEY = "pending-orders"
 _KEPT = 600  # seconds; an older count is not shown
@@ -31,10 +35,14 @@ def register() -> None:
 
 
 def count_pending() -> None:
-    """Count the pending orders, for whichever host is asked for /metrics next."""
+    """Count the pending orders, for whichever host is asked for /metrics next. Without Redis, the count is lost."""
     with connection.cursor() as cursor:
         cursor.execute(_PENDING, [Status.PENDING])
-        cache.set(_KEY, cursor.fetchone(), _KEPT)
+        counts = cursor.fetchone()
+    try:
+        cache.set(_KEY, counts, _KEPT)
+    except redis.RedisError as error:
+        logger.warning("pending orders were not counted, because Redis cannot be used: %s", error)
 
 
 def _last_count() -> list[int]:

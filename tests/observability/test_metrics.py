@@ -272,12 +272,16 @@ def test_beats_sign_of_life_has_an_age(client, db):
     assert 0 <= figures(client)['codservice_duty_age_seconds{duty="beat"}'] < 5
 
 
-def test_without_redis_there_is_no_count_and_no_error(client, alice, monkeypatch):
+def test_without_redis_there_is_no_count_and_no_error(client, alice, monkeypatch, caplog):
     def away(*args):
-        raise redis.ConnectionError
+        raise redis.ConnectionError("away")
 
     orders_metrics.count_pending()
-    monkeypatch.setattr("django.core.cache.cache.get", away)
+    for name in ("get", "set"):
+        monkeypatch.setattr(f"django.core.cache.cache.{name}", away)
+    orders_metrics.count_pending()
+    assert caplog.messages == ["pending orders were not counted, because Redis cannot be used: away"]
+    assert caplog.records[0].exc_info is None
     told = figures(client)
     assert not [series for series in told if series.startswith("codservice_orders_pending")]
     assert told["codservice_database_up"] == 1
