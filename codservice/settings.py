@@ -302,7 +302,6 @@ DATABASES["default"] |= {
     "CONN_HEALTH_CHECKS": True,
     "DISABLE_SERVER_SIDE_CURSORS": _pgbouncer,
     "OPTIONS": {
-        **DATABASES["default"].get("OPTIONS", {}),
         "connect_timeout": 2,
         # TCP would wait for a quarter of an hour for a host or a link that vanishes. A silence of 5 s is survived; a
         # little later the connection is given up, whether it waits for an answer or to send.
@@ -311,6 +310,7 @@ DATABASES["default"] |= {
         "keepalives_count": 5,
         "tcp_user_timeout": 5000,
         "application_name": "codservice",
+        **DATABASES["default"].get("OPTIONS", {}),  # DATABASE_URL's own take precedence over those above
         "server_side_binding": True,
         **(
             {"prepare_threshold": None}

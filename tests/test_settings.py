@@ -371,12 +371,13 @@ def test_an_empty_database_url_is_none(tmp_path):
     assert result.stdout.strip() == str(Layout(tmp_path).postgres_socket.parent), result.stderr
 
 
-def test_options_of_the_database_url_stand_behind_ours():
-    show = "from django.db import connection as c; print(c.get_connection_params()['options'])"
-    url = PRODUCTION["DATABASE_URL"] + "?options=-c%20temp_buffers%3D1MB%20-c%20work_mem%3D64MB"
+def test_options_of_the_database_url_win_over_ours():
+    asked = "map(c.get_connection_params().get, ('options', 'connect_timeout'))"
+    show = f"from django.db import connection as c; print(*{asked})"
+    url = PRODUCTION["DATABASE_URL"] + "?options=-c%20temp_buffers%3D1MB%20-c%20work_mem%3D64MB&connect_timeout=9"
     result = manage("shell", "--no-imports", "-c", show, env={"DATABASE_URL": url})
     assert re.fullmatch(
-        "-c lock_timeout=2s .* -c work_mem=16MB .* -c temp_buffers=1MB -c work_mem=64MB", result.stdout.strip()
+        "-c lock_timeout=2s .* -c work_mem=16MB .* -c temp_buffers=1MB -c work_mem=64MB 9", result.stdout.strip()
     ), result.stderr
 
 
