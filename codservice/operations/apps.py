@@ -15,7 +15,8 @@ class OperationsConfig(AppConfig):
         observability.start(sentry_dsn=settings.SENTRY_DSN, otlp_endpoint=settings.OTEL_EXPORTER_OTLP_ENDPOINT)
         metrics.add_figure(
             "codservice_duty_age_seconds",
-            "Seconds since a recurring duty was last done: a sign of life of beat or a worker, a round of retention.",
+            "Seconds since a recurring duty was last done: a sign of life of beat or a worker, a round of retention,"
+            " the check for webhooks that have stopped answering.",
             lambda: [((name,), age) for name, age in duties.ages().items()],
             labels=["duty"],
         )
