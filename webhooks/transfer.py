@@ -46,6 +46,8 @@ _FAILURES = {
 # The parts of an address that may hold secrets.
 _LOGIN = re.compile(rb"(?<=//)[^/?#]*@")
 _QUERY = re.compile(rb"(?<=[?#]).+")
+# The charsets of one byte for each character that old shops answer in. Anything else is read as UTF-8.
+_CHARSET = re.compile(rb"charset=[\"']?((?:iso-8859-(?:1[013-6]?|[2-9])|windows-125[0-8])\b)", re.IGNORECASE)
 _STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl would read 2000 as 200
 
 
@@ -61,6 +63,7 @@ class Transfer:
     read: int = 0
     response: bytearray = field(default_factory=bytearray)
     target: bytes = b""  # of a redirect
+    charset: str = "utf-8"
 
     @property
     def deadline(self) -> float:
@@ -92,6 +95,8 @@ class Transfer:
         if line[:9].lower() == b"location:":
             target = _LOGIN.sub(b"", line[9:].strip())[:KEPT_TARGET]
             self.target = _QUERY.sub("…".encode(), target)
+        if line[:13].lower() == b"content-type:" and (named := _CHARSET.search(line)):
+            self.charset = named[1].decode()
         return None if self.read <= MAX_READ else -1
 
     def on_body(self, data: bytes) -> int | None:
@@ -110,6 +115,8 @@ class Transfer:
     def outcome(self, curl: Any, error: int) -> Outcome:
         """Return the outcome once the handle has ended with libcurl's `error`, which is 0 for none."""
         code = curl.getinfo(pycurl.RESPONSE_CODE)  # 0 when there was none
+        if self.charset != "utf-8":
+            self.response = bytearray(self.response.decode(self.charset, "replace").encode())[:KEPT]
         if self.is_blocked:
             return self.came_to(BLOCKED)
         if self.is_no_http:

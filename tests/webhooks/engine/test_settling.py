@@ -63,6 +63,22 @@ def test_where_another_answer_points_is_not_kept(engine, receiver, webhook_to):
     assert bytes(Attempt.objects.get().response) == b"ok"
 
 
+@pytest.mark.parametrize(
+    ("charset", "body", "read"),
+    [
+        ("ISO-8859-1", "Commande refusée".encode("latin-1"), "Commande refusée"),
+        ('"windows-1256"; a=b', "مرفوض".encode("cp1256") * 500, ("مرفوض" * 500)[: KEPT // 2]),
+        ("rot13", "refusée".encode(), "refusée"),
+        ("iso-8859-12", b"refus\xe9e", "refus\ufffde"),  # there is none
+    ],
+)
+def test_an_answer_is_read_in_the_charset_that_it_names(engine, receiver, webhook_to, charset, body, read):
+    receiver.default = answer("500 No", body=body, headers=f"CONTENT-TYPE: text/html;Charset={charset}\r\n")
+    write(webhook_to(receiver.url("/hooks")))
+    assert engine.drain() == 1
+    assert Attempt.objects.get().answer == read
+
+
 @pytest.mark.parametrize("state", ["23514", "22000", "P0001", "XX000", "42501"])
 @pytest.mark.parametrize(("status", "kept"), [("200 OK", "delivered"), ("500 No", "pending")])
 def test_an_attempt_that_cannot_be_noted_as_it_went_is_noted_as_an_error_of_ours(
