@@ -76,7 +76,9 @@ def account_page(
         if seat.right < needed:
             raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
         live = seat.account
-        if seat.is_closed and request.method == "POST" and needed > Right.READ and not takes_out:
+        is_frozen = seat.is_closed and max(look, change) > Right.READ and not takes_out
+        request.is_frozen = is_frozen  # type: ignore[attr-defined]
+        if is_frozen and request.method == "POST":
             messages.error(request, _("This account is closed and can no longer be changed."))
             return redirect("account")
         account = shown(request, live)

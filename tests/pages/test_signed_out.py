@@ -83,6 +83,19 @@ def test_a_managers_form_waits_too_while_they_may_only_read(visit: Visits, alice
     expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
 
 
+def test_a_form_waits_too_while_the_account_is_closed(visit: Visits, alice: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    Account.objects.filter(pk=alice.pk).update(is_active=False)
+    page.goto("/account/orders/new")
+    page.locator("main [name=customer_name]").fill("Lynda Aït")
+    page.get_by_role("button", name="Add lines").click()
+    expect(page.locator("#not-sent")).to_contain_text("This account is closed and can no longer be changed.")
+    Account.objects.filter(pk=alice.pk).update(is_active=True)
+    page.get_by_role("button", name="Add lines").click()
+    expect(page.locator("fieldset.order-line").nth(3)).to_be_visible()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
+
+
 def test_a_supervisors_form_waits_too(visit: Visits, alice: Account) -> None:
     supervisor = factories.AgentFactory(role="Supervisors")
     page = visit().sign_in(supervisor.username)

@@ -1,7 +1,8 @@
 // Sending a form after being signed out would lose what was typed. So a form that is a while old, or since which another
 // tab has sent something (once.js), first fetches its page (data-here, if the address only takes forms). If that is the
 // login, another person's page or the other mode's, or refused by now, or nothing answers, the form is not sent.
-// Otherwise it is sent with the current token.
+// Otherwise it is sent with the current token. A form of a closed account always asks first, and may be sent once the
+// account is open again.
 "use strict";
 
 (() => {
@@ -14,8 +15,10 @@
     if (event.key === "pages") seen = 0;
   });
 
+  const isFrozen = (page) => "frozen" in page.documentElement.dataset;
+
   /** Why not to send the form; empty if it may be sent, or unknown. */
-  async function whyNot() {
+  async function whyNot(form) {
     const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
     if (new URL(answer.url).pathname === said.login) return said.signedOut;
     if (answer.status === 429 || answer.status >= 500) return said.away;
@@ -24,6 +27,7 @@
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (page.querySelector("script[data-person]")?.dataset.person !== said.person) return said.signedOut;
     if (page.documentElement.dataset.mode !== mode) return said.otherMode;
+    if (isFrozen(page) && !form.matches(".mode")) return said.frozen;
     const token = page.querySelector("[name=csrfmiddlewaretoken]")?.value;
     for (const field of document.getElementsByName("csrfmiddlewaretoken")) {
       // Safari would restore it on the way back, after signing in anew too.
@@ -45,18 +49,19 @@
 
   document.addEventListener("submit", async (event) => {
     const { target: form, submitter } = event;
-    const isFresh = navigator.onLine && Date.now() - seen < FRESH;
+    const isFresh = navigator.onLine && !isFrozen(document) && Date.now() - seen < FRESH;
     if (form.method !== "post" || !form.closest("main") || isFresh) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (isAsking) return;
     isAsking = true;
     document.getElementById("not-sent")?.remove();
-    const why = await whyNot().catch((failure) => (failure.name === "TimeoutError" ? "" : said.away));
+    const why = await whyNot(form).catch((failure) => (failure.name === "TimeoutError" ? "" : said.away));
     isAsking = false;
     const isTold = why === said.away && typeof pressing !== "undefined" && !(await pressing.check()); // by pressing.js
     if (why) return isTold || tell(form, why);
     seen = Date.now();
+    delete document.documentElement.dataset.frozen;
     form.requestSubmit(submitter);
   }, true);
 })();
