@@ -19,6 +19,8 @@ from tests.harness.processes import CHECKOUT
 
 RATE = 20.0  # requests a second
 ARRIVAL_SECONDS = 60.0  # for deliveries, after the last request
+# On a busy machine posts may time out. Their retries are due after minutes, for which nobody waits here.
+RETRY_NOW = "UPDATE webhooks_delivery SET next_attempt_at = now() WHERE status = 'pending' AND attempt_count > 0"
 
 
 class Project:
@@ -108,9 +110,10 @@ def judge(project: Project, sent: dict[str, Any], row: list[str], most_failed: i
     canceled = project.psql("SELECT id FROM orders_order WHERE status = 'canceled'").split()
     lost = set(sent["imported"]) - set(project.psql("SELECT id FROM orders_order").split())
     lost |= set(sent["cancelled"]) - set(canceled)
-    wanted = project.psql("SELECT d.id FROM webhooks_delivery d").split()
+    wanted = project.psql("SELECT id FROM webhooks_delivery").split()
     deadline = time.monotonic() + ARRIVAL_SECONDS
     while (missing := set(wanted) - set(received := project.received())) and time.monotonic() < deadline:
+        project.psql(RETRY_NOW)
         time.sleep(1)
     told = int(project.psql("SELECT count(*) FROM webhooks_event WHERE kind = 'order.cancelled'"))
     repeats = sum(received.values()) - len(received)
