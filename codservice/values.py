@@ -71,7 +71,8 @@ def visible_part(text: str) -> str:
 def _has_too_many_marks(value: str) -> bool:
     if not _may_be_marks(value):
         return False
-    runs = groupby(value, lambda sign: unicodedata.combining(sign) > 0)
+    # Decomposed, as three Tibetan vowels are no marks themselves but consist of two.
+    runs = groupby(value, lambda sign: unicodedata.combining(unicodedata.normalize("NFD", sign)[0]) > 0)
     return any(is_mark and sum(1 for _ in run) > _MOST_MARKS for is_mark, run in runs)
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import override
 
 _ARABIC = str.maketrans("أإآٱىة", "اااايه", "ـ")
 _WORD = re.compile(r"[^\W_]+")
-_MOST_READ = 200  # characters of a heading, as many as are shown
+MOST_READ = 200  # characters of a heading, as many as are shown
 # Between two names in one heading, as in `Commune / Ville` and `الولاية (Wilaya)`, or before its currency.
 _PARTS = re.compile(r"[()\[\]/|\n]|\s[-–—]\s|\s(?=(?:DA|DZD|دج|د\.ج)\.?\s*$)", re.IGNORECASE)
 _CURRENCY = {"da", "dzd", "dinar", "dinars", "دج", "د ج", "دينار"}
@@ -42,7 +42,7 @@ class Column(NamedTuple):
 
 def words(text: str) -> list[str]:
     """The words of a short text without case, accents, punctuation and Arabic's variant letters."""
-    text = unicodedata.normalize("NFKD", text[:_MOST_READ].casefold())
+    text = unicodedata.normalize("NFKD", text[:MOST_READ].casefold())
     text = "".join(sign for sign in text if not unicodedata.combining(sign) or sign in "\u0653\u0654\u0655")
     found = _WORD.findall(unicodedata.normalize("NFC", text).translate(_ARABIC))
     return [word.removeprefix("ال") for word in found]
@@ -69,7 +69,7 @@ def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str],
 
 def _parts(heading: str) -> set[str]:
     """The keys of a heading's parts, without currencies."""
-    return {key(part) for part in _PARTS.split(heading[:_MOST_READ])} - {""} - _CURRENCY
+    return {key(part) for part in _PARTS.split(heading[:MOST_READ])} - {""} - _CURRENCY
 
 
 def _in_parts(parts: set[str], known: dict[str, str]) -> str:

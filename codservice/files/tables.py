@@ -21,7 +21,7 @@ import msgspec
 
 from codservice.files import sheets
 from codservice.files.encodings import encoding_of
-from codservice.files.headings import Column, meant
+from codservice.files.headings import MOST_READ, Column, meant
 
 BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
@@ -129,7 +129,9 @@ class Table:
             raise UnreadableTable(f"{self}{which}. Its first line must name the columns.")
         if by_place:
             return
-        names = [unicodedata.normalize("NFC", name).lower().replace(" ", "_") for name in header]
+        # A longer heading is none of ours, and sorting its marks might take hours.
+        names = [unicodedata.normalize("NFC", name) if len(name) <= MOST_READ else name for name in header]
+        names = [name.lower().replace(" ", "_") for name in names]
         self.names = [known or name for known, name in zip(meant(header, columns), names, strict=True)]
         if missing := [name for name in required if name not in self.names]:
             raise UnreadableTable(f"{self} has no column {', '.join(missing)}. Its first line must name the columns.")

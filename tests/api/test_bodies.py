@@ -162,8 +162,17 @@ def test_a_larger_body_is_refused_before_it_is_read(api, size):
         order_body(items=[{**order_body()["items"][0], "product_name": "x" * 10_000}] * 100),
         {f"field{n}": n for n in range(50_000)},
         order_body(notes="e" + "\u0301" * 4000 + "\u0316" * 3999),
+        order_body(notes="\u0f73" * 8000),
     ],
-    ids=["200,000 items", "101 items", "60,000 attributes", "long names", "50,000 fields", "8,000 marks on a letter"],
+    ids=[
+        "200,000 items",
+        "101 items",
+        "60,000 attributes",
+        "long names",
+        "50,000 fields",
+        "8,000 marks on a letter",
+        "8,000 signs of two marks",
+    ],
 )
 def test_many_things_in_a_body_are_refused_for_little_more_than_reading_it_costs(api, body):
     text = json.dumps(body, separators=(",", ":")).encode()

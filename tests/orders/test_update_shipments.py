@@ -1,6 +1,7 @@
 """update_shipments: a courier's file, read the way couriers write it, safe to give again."""
 
 import csv
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -207,6 +208,16 @@ def test_what_cannot_be_read_is_refused_by_its_column(
     (error,) = result["errors"]
     assert (error["line"], list(error["errors"]), status) == (2, [field], 1)
     assert statuses(order) == ["confirmed"]
+
+
+def test_marks_on_a_letter_keep_no_command_busy(alice: Account, write: Any) -> None:
+    order, marks = order_in("confirmed", alice), "\u0301" * 30_000 + "\u0316" * 30_000
+    path = write((order.id, "", f"livré{marks}", "", ""), header=(*HEADER, f"e{marks}"))
+    began = time.thread_time()
+
+    assert counts(run(path)[0]) == (1, 0, 0)
+
+    assert time.thread_time() - began < 3, "seconds of a processor; sorted, the marks take half a minute each"
 
 
 def test_an_error_of_the_spreadsheet_is_said_to_be_one(alice: Account, write: Any) -> None:
