@@ -1,10 +1,13 @@
 """The forms in which a merchant writes an order or corrects one. They give a body as an import takes it."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, cast
+from uuid import UUID
 
 from django import forms
+from django.core.signing import BadSignature, TimestampSigner
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
@@ -22,6 +25,7 @@ from orders.templatetags.orders import name_of, wilaya
 
 LINES, MORE_LINES = 3, 3
 MOST_NAMED = 5  # SKUs that are named when several products have the same name
+_IDS, _ID_KEPT = TimestampSigner(salt="orders.forms.id"), timedelta(days=7)  # no form stays open for so long
 
 
 class PhoneField(Words):
@@ -70,8 +74,27 @@ def no_commune(text: str, found: regions.NotFound) -> str:
     return _("“%(text)s” is not a commune of this wilaya.") % said
 
 
+class FutureId(forms.Field):
+    """The id of the order that the form will make, so that a form sent twice makes only one.
+
+    It is signed, because the console lists all merchants' orders by id, and whoever could choose an id would choose the
+    place in that list. A form without an id of ours gets a new one.
+    """
+
+    widget = forms.HiddenInput
+
+    def prepare_value(self, value: Any) -> Any:
+        return _IDS.sign(str(value)) if isinstance(value, UUID) else value
+
+    def clean(self, value: str | None) -> UUID:
+        try:
+            return UUID(_IDS.unsign(value or "", max_age=_ID_KEPT))
+        except BadSignature:
+            return uuid7()
+
+
 class OrderForm(Form):
-    id = forms.UUIDField(widget=forms.HiddenInput)  # of the future order, so that a form sent twice makes only one
+    id = FutureId()
     customer_name = Words(label=_("Name"), max_length=255)
     customer_phone = PhoneField(label=_("Phone"), max_length=phones.MAX_LENGTH)
     customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
@@ -183,9 +206,10 @@ class OrderForm(Form):
 
 
 class CorrectionForm(OrderForm):
-    """The form for an existing order. External id and source stay, and the discount if the total is left unchanged."""
+    """The form for an existing order. Ids and source stay, and the discount if the total is left unchanged."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    id = None
     external_id = None
     source = None
 
@@ -219,7 +243,7 @@ def _kept(item: OrderItem) -> dict[str, Any]:
 def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
     """The order as initial values of its form."""
     commune = regions.commune(order.commune_code).name if order.commune_code else order.customer_commune
-    names = ("id", "version", "customer_name", "customer_phone", "delivery_type", "customer_address", "notes")
+    names = ("version", "customer_name", "customer_phone", "delivery_type", "customer_address", "notes")
     written = {name: getattr(order, name) for name in names} | {
         "customer_phone_2": order.customer_phone_2 or "",
         "customer_wilaya": order.wilaya_code,

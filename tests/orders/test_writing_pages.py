@@ -1,10 +1,11 @@
 """A merchant writes an order down: by the rules of an import, and once, however often the form is sent."""
 
 import re
+import time
 from decimal import Decimal
 from html import unescape
 from typing import Any
-from uuid import uuid4
+from uuid import UUID
 
 import pytest
 from django.http import HttpResponse
@@ -14,7 +15,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
 from codservice.errors import Invalid
 from orders import amending, lifecycle
-from orders.forms import CorrectionForm, OrderForm
+from orders.forms import CorrectionForm, FutureId, OrderForm
 from orders.models import MAX_LINES, Order, ShippingFee
 from orders.serializers import SENT
 from tests.factories import ProductFactory, make_order, order_line
@@ -25,7 +26,7 @@ PAGE = "/account/orders/new"
 
 def send(browser: Client, **changes: Any) -> HttpResponse:
     data = {
-        "id": str(uuid4()), "customer_name": "Amine", "customer_phone": "0550 12 34 56", "customer_phone_2": "",
+        "customer_name": "Amine", "customer_phone": "0550 12 34 56", "customer_phone_2": "",
         "customer_wilaya": "16", "customer_commune": "Bab El Oued", "delivery_type": "home",
         "customer_address": "3, rue Didouche", "notes": "", "shipping_fee": "400", "total_amount": "",
         "external_id": "", "source": "facebook", "line-0-product": "Robe", "line-0-quantity": "2",
@@ -93,21 +94,35 @@ def test_a_sku_of_anothers_is_none(browser: Client, charlie: Account) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("number", ["", "N-1"])
 def test_what_is_sent_twice_is_one_order(browser: Client, number: str) -> None:
-    form = str(uuid4())
+    form = re.search(r'name="id" value="([^"]+)"', browser.get(PAGE).content.decode())[1]
     first, second = (send(browser, id=form, external_id=number) for _ in range(2))
+    order = Order.objects.get()
     assert (
         (first.status_code, first.url)
         == (second.status_code, second.get("Location"))
-        == (302, f"/account/orders/{form}")
+        == (302, f"/account/orders/{order.id}")
     )
-    assert Order.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) -> None:
     theirs = make_order(charlie)
-    assert send(browser, id=str(theirs.id)).status_code == 404
+    assert send(browser, id=FutureId().prepare_value(theirs.id)).status_code == 404
     assert Order.objects.count() == 1
+
+
+def test_nobody_chooses_an_orders_place_in_the_consoles_list(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last_week = time.time() - 8 * 86_400
+    with monkeypatch.context() as clock:
+        clock.setattr("time.time", lambda: last_week)
+        held = FutureId().prepare_value(UUID(int=0))
+    before = make_order(alice)
+    for sent in (str(UUID(int=0)), f"{UUID(int=0)}:x:x", held, str(UUID(int=2**128 - 1))):
+        assert send(browser, id=sent).status_code == 302
+    assert before.id < min(new := Order.objects.exclude(id=before.id).values_list("id", flat=True))
+    assert max(new) < make_order(alice).id
 
 
 MOST = "99\u202f999\u202f999.99"

@@ -77,7 +77,7 @@ class Shop:
 
 # What somebody sends to each page that changes something: the end of its path after /account/, and the fields.
 CHANGES: dict[str, Callable[[Shop], tuple[str, dict[str, Any]]]] = {
-    "account-order-new": lambda shop: ("orders/new", ORDER | {"id": str(uuid4())}),
+    "account-order-new": lambda shop: ("orders/new", ORDER),
     "account-order-correct": lambda shop: (
         f"orders/{shop.order.id}/correct", shop.shown(f"/account/orders/{shop.order.id}/correct") | ORDER,
     ),
