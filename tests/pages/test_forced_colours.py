@@ -29,7 +29,7 @@ def test_where_one_is_can_be_seen(
 ) -> None:
     factories.make_order(alice)
     username = alice.holder.email if "account" in door else factories.AgentFactory(role="Supervisors").username
-    page = visit(forced_colors="active").log_in(username, door)
+    page = visit(forced_colors="active").sign_in(username, door)
     page.goto(path)
     for selector in choices:
         (here,) = page.evaluate(BORDERS, f"{selector}[aria-current]")
