@@ -1,13 +1,15 @@
 """The desk on phones, on low screens and magnified: everything to press or read is in sight."""
 
+from itertools import product
+
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from agents.desk import claims
 from codservice.accounts.models import Account, User
 from tests.agents.desk_browser import DESK, open_panel, settled
 from tests.factories import ProductFactory, make_order, order_line
-from tests.harness.browser import Visit, Visits
+from tests.harness.browser import Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,7 +30,7 @@ IS_ON_TOP = """e => {
 }"""
 
 
-def visit_screen(visit: Visits, agent: User, account: Account, size: tuple[int, int], language: str = "fr") -> Visit:
+def visit_screen(visit: Visits, agent: User, account: Account, size: tuple[int, int]) -> Page:
     """Visit a call of a customer with two orders."""
     for name in ("Chargeur rapide", "Écouteurs sans fil"):
         ProductFactory(account=account, name=name, price=1200)
@@ -37,45 +39,36 @@ def visit_screen(visit: Visits, agent: User, account: Account, size: tuple[int, 
     of_karim = {"customer_name": "Karim", "items": [line], **phones}
     order, _ = (make_order(account, **of_karim, external_id=f"DEMO-{number}") for number in "12")
     claim_id = claims.take(order.id, agent=agent)
-    person = visit(locale=language, viewport={"width": size[0], "height": size[1]})
-    person.sign_in(agent.username)
-    person.page.goto(f"{DESK}{claim_id}/")
-    settled(person.page)
-    return person
+    page = visit(viewport={"width": size[0], "height": size[1]}).sign_in(agent.username)
+    page.set_extra_http_headers({"Accept-Language": "fr"})
+    page.goto(f"{DESK}{claim_id}/")
+    settled(page)
+    return page
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("size", [PHONE, SMALL_PHONE])
-def test_no_word_runs_out_of_its_button(
-    size: tuple[int, int], language: str, visit: Visits, alice: Account, agent: User
-) -> None:
-    page = visit_screen(visit, agent, alice, size, language).page
-    assert page.evaluate(TOO_NARROW) == []
-    panels = page.locator("#outcome summary").all()
-    assert len(panels) > 3
-    for panel in panels:
-        panel.click()
+def test_no_word_runs_out_of_its_button(visit: Visits, alice: Account, agent: User) -> None:
+    page = visit_screen(visit, agent, alice, PHONE)
+    for language, (width, height) in product(LANGUAGES, (PHONE, SMALL_PHONE)):
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.set_viewport_size({"width": width, "height": height})
+        page.reload()
+        assert page.evaluate("document.documentElement.lang") == language.lower()
         assert page.evaluate(TOO_NARROW) == []
+        settled(page)
+        panels = page.locator("#outcome summary").all()
+        assert len(panels) > 3
+        for panel in panels:
+            panel.click()
+            assert page.evaluate(TOO_NARROW) == [], (language, width)
 
 
-@pytest.mark.parametrize("size", [LAPTOP_AT_200_PERCENT, PHONE_ON_ITS_SIDE, PHONE])
-def test_what_stays_in_sight_leaves_room_for_the_order(
-    size: tuple[int, int], visit: Visits, alice: Account, agent: User
-) -> None:
-    page = visit_screen(visit, agent, alice, size).page
-    assert page.evaluate(STAYS) < 0.6
-
-
-def test_nothing_lies_over_what_was_opened(visit: Visits, alice: Account, agent: User) -> None:
-    page = visit_screen(visit, agent, alice, SMALL_PHONE).page
-    open_panel(page, "Annuler")
-    page.evaluate("scrollTo(0, 0)")
-    assert page.locator("#outcome [name=note]").evaluate(IS_ON_TOP)
-
-
-def test_what_has_the_focus_is_not_under_what_stays(visit: Visits, alice: Account, agent: User) -> None:
-    page = visit_screen(visit, agent, alice, PHONE).page
-    page.evaluate("document.activeElement.blur()")
+def test_what_stays_in_sight_leaves_room_for_the_order(visit: Visits, alice: Account, agent: User) -> None:
+    """Nor does it lie over what was opened, or has the focus."""
+    page = visit_screen(visit, agent, alice, LAPTOP_AT_200_PERCENT)
+    for width, height in (LAPTOP_AT_200_PERCENT, PHONE_ON_ITS_SIDE, PHONE):
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate(STAYS) < 0.6, width
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
     focused = "document.activeElement.closest('.facts a, .facts button, .facts input, .facts summary')"
     seen = 0
     for _ in range(30):
@@ -84,33 +77,36 @@ def test_what_has_the_focus_is_not_under_what_stays(visit: Visits, alice: Accoun
             assert page.evaluate_handle(focused).evaluate(IS_ON_TOP), page.evaluate(f"{focused}.outerHTML")
             seen += 1
     assert seen > 4
+    page.set_viewport_size({"width": SMALL_PHONE[0], "height": SMALL_PHONE[1]})
+    open_panel(page, "Annuler")
+    page.evaluate("scrollTo(0, 0)")
+    assert page.locator("#outcome [name=note]").evaluate(IS_ON_TOP)
 
 
-def test_the_second_number_is_as_high_as_a_finger(visit: Visits, alice: Account, agent: User) -> None:
-    page = visit_screen(visit, agent, alice, PHONE).page
+def test_numbers_are_as_high_as_a_finger_and_no_amount_is_broken(visit: Visits, alice: Account, agent: User) -> None:
+    page = visit_screen(visit, agent, alice, PHONE)
     numbers = page.locator("a[href^='tel:']").filter(visible=True).all()
     assert len(numbers) == 2
     assert min(each.bounding_box()["height"] for each in numbers) >= 44
-
-
-@pytest.mark.parametrize("size", [PHONE, SMALL_PHONE])
-def test_no_amount_is_broken(size: tuple[int, int], visit: Visits, alice: Account, agent: User) -> None:
-    page = visit_screen(visit, agent, alice, size).page
     page.locator(".edit").first.click()
-    expect(page.locator("#found li").filter(visible=True)).to_have_count(2)  # every product, unasked
-    amounts = "all => all.map(e => [e.textContent, e.getClientRects().length])"
-    assert page.eval_on_selector_all("#found button span:last-child bdi", amounts) == [["1\u202f200", 1]] * 2
+    for width, height in (PHONE, SMALL_PHONE):
+        page.set_viewport_size({"width": width, "height": height})
+        expect(page.locator("#found li").filter(visible=True)).to_have_count(2)  # every product, unasked
+        amounts = "all => all.map(e => [e.textContent, e.getClientRects().length])"
+        assert page.eval_on_selector_all("#found button span:last-child bdi", amounts) == [["1\u202f200", 1]] * 2
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_list_fits_every_screen(language: str, visit: Visits, alice: Account, supervisor: User) -> None:
+def test_the_list_fits_every_screen(visit: Visits, alice: Account, supervisor: User) -> None:
     """320 pixels, which is also a screen of 1280 at 400 %; tablets; and the narrowest one that has it as a table."""
     make_order(alice, customer_wilaya="55", external_id="DEMO-1", customer_name="Abdelkader Benabderrahmane")
-    person = visit(locale=language, viewport={"width": 320, "height": 640})
-    person.sign_in(supervisor.username).goto("/console/orders/order/")
-    for width in (320, 768, 820, 1024, 1240, 1241):
-        person.page.set_viewport_size({"width": width, "height": 640})
-        assert person.page.evaluate("document.documentElement.scrollWidth") <= width
+    page = visit().sign_in(supervisor.username)
+    for language in LANGUAGES:
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.goto("/console/orders/order/")
+        assert page.evaluate("document.documentElement.lang") == language.lower()
+        for width in (320, 768, 820, 1024, 1240, 1241):
+            page.set_viewport_size({"width": width, "height": 640})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, language
 
 
 def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, agent: User) -> None:
