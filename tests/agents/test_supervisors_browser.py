@@ -53,7 +53,7 @@ def test_every_page_is_for_everybody(
     small = """selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
         .map(e => [e.outerHTML.slice(0, 80), e.getBoundingClientRect().height]).filter(([_, height]) => height < 44)"""
     person = visit(viewport={"width": 360, "height": 740}, color_scheme=scheme)
-    page = person.log_in(supervisor.username)
+    page = person.sign_in(supervisor.username)
     page.set_extra_http_headers({"Accept-Language": language})
     for path in pages:
         page.goto(path)

@@ -228,16 +228,6 @@ def _deliver_and_recover(webhook: webhook_models.Webhook) -> None:
 
 # --- Text in every field ---------------------------------------------------------------------------------------------
 
-# Each would run somewhere if it were not escaped.
-PAYLOADS = [
-    "<script>alert(1)</script>",
-    "\"><img src=x onerror=alert(1)>",
-    "'><svg/onload=alert(1)>",
-    "</textarea></title></pre><svg onload=alert(1)>",
-    "{{7*7}}{% csrf_token %}<iframe src=//evil.example>alert(1)",
-    "javascript:alert(1)//\" onfocus=alert(1) autofocus x=\"",
-]  # fmt: skip
-
 
 def order_of(account: Account, agent: User, text: str) -> Order:
     """An order with `text` wherever orders show what others wrote."""
