@@ -281,36 +281,38 @@ def inscribe(text: str) -> dict[str, str]:
     """
     signs: dict[str, str] = {}
     for model in apps.get_models():
+        values: dict[str, Any] = {}
+        texts: list[models.Field] = []
         for field in model._meta.fields:
             label = f"{model._meta.label}.{field.name}"
             if {label, model._meta.app_label} & OURS or field.choices:
                 continue
             sign = f"§{len(signs)}§"
             if label == "webhooks.Event.body":  # JSON, always
-                signs[sign] = label
-                model.objects.update(body=json.dumps({"data": {"text": sign + text}}, ensure_ascii=False))  # type: ignore[attr-defined]
-                continue
-            if label == "uploads.Upload.constants":  # keys are always our columns
-                value: Any = {"product_name": sign + text}
+                value: Any = json.dumps({"data": {"text": sign + text}}, ensure_ascii=False)
+            elif label == "uploads.Upload.constants":  # keys are always our columns
+                value = {"product_name": sign + text}
             elif isinstance(field, models.JSONField):
                 value = {sign + text: sign + text}
             elif isinstance(field, models.CharField | models.TextField):
                 value = sign + text
+                texts.append(field)
             elif label == "webhooks.Attempt.response":
                 value = (sign + text).encode()
             else:
                 continue
             signs[sign] = label
-            _write(model, field, value)
+            values[field.name] = value
+        if values:
+            _write(model, values, texts)
     return signs
 
 
-def _write(model: type[models.Model], field: models.Field, value: Any) -> None:
-    """Write the value to each row. Texts get a number at the end, as rows may have to differ."""
+def _write(model: type[models.Model], values: dict[str, Any], texts: list[models.Field]) -> None:
+    """Write the values to each row. Texts get a number at the end, as rows may have to differ."""
     for number, row in enumerate(model.objects.order_by("pk"), start=1):  # type: ignore[attr-defined]
-        if isinstance(value, str):
-            room = (field.max_length or 4000) - len(str(number))
-            value_here: Any = f"{value[:room]}{number}"
-        else:
-            value_here = value
-        model.objects.filter(pk=row.pk).update(**{field.name: value_here})  # type: ignore[attr-defined]
+        numbered = {
+            field.name: f"{values[field.name][: (field.max_length or 4000) - len(str(number))]}{number}"
+            for field in texts
+        }
+        model.objects.filter(pk=row.pk).update(**values | numbered)  # type: ignore[attr-defined]
