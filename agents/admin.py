@@ -213,8 +213,10 @@ class OrderAdmin(admin.ModelAdmin):
         """The actions that can succeed on this tab's orders; none for people who may not do them."""
         if not request.user.has_perm("orders.supervise_order") or status not in ("", *Status.values):
             return {}
-        call, holder = (request.GET.get(name, "") for name in ("call", "holder"))
-        return bulk.offered(status, call if call in CallState.values else "", is_held=bool(holder.strip()))
+        call, holder, promised = (request.GET.get(name, "").strip() for name in ("call", "holder", "promised"))
+        if promised:
+            call = CallState.CALLBACK
+        return bulk.offered(status, call if call in CallState.values else "", is_held=bool(holder))
 
     def _counts(self, changelist: OrderList) -> dict[str, int]:
         """The number of orders under each tab. Empty when anything but a merchant narrows the list."""

@@ -11,6 +11,7 @@ from codservice.charts import spans
 
 # In hours. The first span is everything younger than the first bound, the last everything older than the last.
 BOUNDS = (4, 24, 48, 72, 168)
+LATE = BOUNDS.index(24) + 1  # the first span of orders that have waited for a day
 
 
 def names() -> list[str]:

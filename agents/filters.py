@@ -26,6 +26,7 @@ from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.form_fields import DayField, Form, FreeText, LongSelect, Words
 from codservice.long_lists import IsOneOf
+from codservice.values import uuid_or_none
 from inventory.models import Product
 from orders import regions
 from orders.cancel_reasons import counted_as, in_words
@@ -50,6 +51,7 @@ class FilterForm(Form):
     )
     age = forms.TypedChoiceField(label=gettext_lazy("Age"), required=False, coerce=int)
     holder = forms.ChoiceField(label=gettext_lazy("Is being called by"), required=False, widget=LongSelect)
+    promised = forms.ChoiceField(label=gettext_lazy("Promised by"), required=False, widget=LongSelect)
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, auto_id="filter-%s")
@@ -58,6 +60,10 @@ class FilterForm(Form):
         self.fields["age"].choices = [("", _("All")), *enumerate(ages.names())]
         people = [(str(id_), name) for id_, name in workers()]
         self.fields["holder"].choices = [("", _("All")), (ANYBODY, _("Anybody")), *people]
+        if asked := uuid_or_none(data.get("promised", "")):  # also of people who have left
+            left = User.objects.filter(pk=asked, is_staff=True, is_active=False)
+            people += [(str(person.pk), person.display_name) for person in left]
+        self.fields["promised"].choices = [("", _("All")), *people]
 
     def clean_last(self) -> Any:
         first, last = self.cleaned_data.get("first"), self.cleaned_data["last"]
@@ -113,6 +119,9 @@ class FilterForm(Form):
             if data["holder"] != ANYBODY:
                 held = held.filter(agent=data["holder"])
             orders = orders.filter(status=Status.PENDING, phone_e164__in=held.values("phone_e164"))
+        if data["promised"]:
+            theirs = {"call_state": CallState.CALLBACK, "callback_agent": data["promised"]}
+            orders = orders.filter(status=Status.PENDING, **theirs)
         return orders
 
 

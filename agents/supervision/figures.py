@@ -146,6 +146,7 @@ def page(request: HttpRequest) -> HttpResponse:
         left_out=max(len(rows) - MOST_ROWS, 0) + (summary.others is not None),
         reasons=_reasons(summary, chosen),
         backlog=_backlog(summary),
+        waiting=_waiting(summary),
     )
 
 
@@ -293,6 +294,24 @@ def _backlog(summary: Summary) -> list[charts.Row]:
                 f"{address}?{urlencode({'status': Status.PENDING, 'age': number})}" if count else "",
             )
             for number, (name, (count, amount)) in enumerate(zip(ages.names(), summary.backlog, strict=True))
+        ]
+    )
+
+
+def _waiting(summary: Summary) -> list[charts.Row]:
+    """The merchants whose orders wait, those with the most late ones first."""
+    found = summary.waiting[: charts.MOST_ROWS]
+    names = _names([Figures(key) for key, *_counts in found], "merchant")
+    address = reverse("admin:orders_order_changelist")
+    return charts.rows(
+        [
+            charts.Bar(
+                names[key].text,
+                [late],
+                _("%(part)s of %(whole)s") % {"part": counted(late), "whole": counted(whole)},
+                f"{address}?{urlencode({'status': Status.PENDING, 'merchant': names[key].text})}",
+            )
+            for key, late, whole in found
         ]
     )
 

@@ -25,7 +25,7 @@ from codservice.accounts.staff import AGENTS, NAMES, SUPERVISORS, make
 from codservice.bidi import unturned
 from codservice.form_fields import Form, Words
 from codservice.long_lists import BoundedPaginator
-from orders.models import CallNote
+from orders.models import CallNote, CallState, Order, Status
 
 PER_PAGE = 200
 GIVING = {"password": minding.renew_password, "reactivate": minding.reactivate}  # actions that give a password
@@ -114,6 +114,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         title=person.display_name,
         person=person,
         rule=assignment.of(person),
+        promised=Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=person).count(),
         has_codes=one_time_codes.are_on(person),
         replaces=minding.mark_of_password(person),
     )

@@ -91,7 +91,8 @@ class Summary:
     canceled.
 
     Beyond `daily.MOST_KEYS` keys, the rest is summed in `others`; further reasons are left out. `backlog` has the
-    number and amount of orders that wait for a call or review now, by the spans of `ages`.
+    number and amount of orders that wait for a call or review now, by the spans of `ages`. By merchant, `waiting` has
+    for each merchant's id how many wait for a day or longer, and how many in all, those with the most first.
     """
 
     total: Figures
@@ -100,6 +101,7 @@ class Summary:
     reasons: list[Figures]
     others: Figures | None
     backlog: list[tuple[int, Decimal]]
+    waiting: list[tuple[str, int, int]]
 
 
 _Row = list[Any]  # the COLUMNS of one row
@@ -141,7 +143,8 @@ UNION ALL
 SELECT dimension, NULL, CASE WHEN place <= %(most_keys)s THEN key END, {sums}
 FROM found JOIN placed USING (dimension, key) GROUP BY 1, 3
 UNION ALL
-SELECT 'backlog', NULL, width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[])::text,
+SELECT 'backlog', NULL,
+    concat(width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[]), {shop}),
     count(*), {nothing}, sum(total_amount), ''::bytea, ''::bytea
 FROM orders_order
 WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callback', 'review') GROUP BY 3
@@ -153,11 +156,16 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
 
     Days and hours are in their own order, all else by most calls. Keys to which nothing happened are left out.
     """
-    own, earlier, others, backlog = list[_Row](), list[_Row](), list[_Row](), dict[int, Any]()
+    own, earlier, others = list[_Row](), list[_Row](), list[_Row]()
+    backlog, waiting = [(0, Decimal(0))] * (len(ages.BOUNDS) + 1), defaultdict[str, list[int]](lambda: [0, 0])
     parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     for dimension, day, key, *counts in _rows(first_day, last_day, by):
         if dimension == "backlog":
-            backlog[int(key)] = (int(counts[0]), counts[len(_COUNTS) - 1])
+            age, shop, count = int(key[0]), key[1:], int(counts[0])
+            backlog[age] = (backlog[age][0] + count, backlog[age][1] + counts[len(_COUNTS) - 1])
+            if shop:
+                late, whole = waiting[shop]
+                waiting[shop] = [late + count * (age >= ages.LATE), whole + count]
         elif key is None:
             others += [counts] if dimension != Dimension.REASON else []
         elif dimension != Dimension.ALL:
@@ -172,9 +180,9 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
     rows = [_figures(key, some) for (dimension, key), some in parts.items() if dimension != Dimension.REASON]
     rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
     reasons.sort(key=lambda row: (-row.canceled, row.key))
-    waiting = [backlog.get(age, (0, Decimal(0))) for age in range(len(ages.BOUNDS) + 1)]
     rest = _figures("", others) if others else None
-    return Summary(_figures("", own), rows, _figures("", earlier), reasons, rest, waiting)
+    shops = sorted(((shop, *counts) for shop, counts in waiting.items()), key=lambda row: (-row[1], -row[2], row[0]))
+    return Summary(_figures("", own), rows, _figures("", earlier), reasons, rest, backlog, shops)
 
 
 def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
@@ -192,6 +200,7 @@ def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
         columns=", ".join(COLUMNS),
         sums=", ".join(f"string_agg({n}, ''::bytea)" if n in WAITS else f"sum({n})" for n in COLUMNS),
         nothing=", ".join("0" for _ in _COUNTS[2:]),
+        shop="account_id" if by == "merchant" else "''",
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

@@ -80,6 +80,7 @@ def offers(browser: Client, **query: str) -> set[str]:
         ({"status": "x"}, set()),
         ({"status": "all", "call": "review"}, {"assign", "requeue", "cancel", "export"}),
         ({"status": "all", "holder": "anybody"}, {"assign", "requeue", "cancel", "export"}),
+        ({"status": "all", "promised": "somebody"}, {"assign", "cancel", "export"}),
         ({"status": "confirmed", "call": "review"}, set()),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from agents.supervision import performance, summing
 from codservice import charts
@@ -406,6 +407,24 @@ def test_the_page_says_sums_reasons_and_what_waits(week: None, alice: Account, s
     assert sum(waiting.values()) == Order.live.filter(status="pending_confirmation").count()
     later = browser.get(PAGE, {"first": "2026-03-09", "last": "2026-03-15"}).context
     assert [tile.before for tile in later["tiles"]] == ["5", "1", "1", "1"]
+
+
+def test_by_merchant_the_page_says_whose_orders_wait(
+    order_at: Any, alice: Account, charlie: Account, supervisor: User
+) -> None:
+    """Those who wait for a day or longer come first, whether or not anything happened to them in the period."""
+    now = timezone.now()
+    for shop, hours in ((alice, 1), (alice, 2), (charlie, 1), (charlie, 25), (charlie, 900)):
+        order_at(now - timedelta(hours=hours), account=shop)
+    browser = browser_of(supervisor)
+    context = browser.get(PAGE, {"by": "merchant"}).context
+    bars = [bar for bar, _parts in context["waiting"]]
+    assert [(bar.name, bar.parts, bar.text) for bar in bars] == [
+        (charlie.name, [2], "2 of 3"), (alice.name, [0], "0 of 2")
+    ]  # fmt: skip
+    assert [browser.get(bar.link).context["cl"].result_count for bar in bars] == [3, 2]
+    assert [sum(bar.parts) for bar, _parts in context["backlog"]] == [3, 0, 1, 0, 0, 1]
+    assert browser.get(PAGE).context["waiting"] == []
 
 
 @pytest.mark.parametrize(

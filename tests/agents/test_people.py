@@ -1,13 +1,16 @@
 """Agents' accounts in a supervisor's hands: what they can do, for whom, and that nobody gains more than they have."""
 
+import html
 import re
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connections, transaction
 from django.test import Client
+from django.utils import timezone
 
 from agents.desk import claims
 from agents.models import Claim
@@ -165,6 +168,27 @@ def test_promised_calls_of_who_left_are_made_by_others(
     Order.objects.update(call_state=CallState.CALLBACK, callback_agent=agent, call_due_at="2026-01-01T09:00Z")
     browser.post(page_of(agent), {"action": "deactivate"})
     assert claims.next_customer(colleague)
+
+
+@pytest.mark.parametrize("has_left", [False, True])
+def test_an_agents_page_leads_to_the_calls_that_they_promised(
+    has_left: bool, agent: User, colleague: User, alice: Account, browser: Client
+) -> None:
+    """A supervisor gives them to somebody else, before customers are called late."""
+    assert "promised=" not in browser.get(page_of(agent)).content.decode()
+    for number, person in enumerate((agent, agent, colleague)):
+        order = factories.make_order(alice, phone=f"055000000{number}")
+        due_at = timezone.now() + timedelta(days=2 - number)
+        Order.objects.filter(id=order.id).update(
+            call_state=CallState.CALLBACK, callback_agent=person, call_due_at=due_at
+        )
+    if has_left:
+        agent.deactivate()
+    (path,) = re.findall(r'href="([^"]+promised=[^"]+)">2</a>', browser.get(page_of(agent)).content.decode())
+    found = browser.get(html.unescape(path))
+    assert [order.customer_phone for order in found.context["cl"].result_list] == ["0550000001", "0550000000"]
+    assert f'<option value="{agent.id}" selected>{agent.display_name}</option>' in found.content.decode()
+    assert "assign" in found.context["bulk_actions"]
 
 
 def test_a_session_from_before_does_not_come_back_to_life(agent: User, browser: Client) -> None:
