@@ -81,4 +81,4 @@ ANSWERS: dict[str, Callable[[HttpRequest], HttpResponse]] = {
 # that read much are only for the command check_service, which also shows the figures.
 CHECKS: dict[str, Callable[[], str]] = {"database": _database_problem, "broker": _broker_problem}
 SLOW_CHECKS: dict[str, Callable[[], str]] = {}
-FIGURES: dict[str, Callable[[], float]] = {}
+FIGURES: dict[str, Callable[[], float | str]] = {}

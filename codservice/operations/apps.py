@@ -28,3 +28,4 @@ class OperationsConfig(AppConfig):
             "beat": checks.beat,
             "retention": checks.retention,
         }
+        health.FIGURES["disk_space"] = checks.space

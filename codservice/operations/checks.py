@@ -63,6 +63,18 @@ def disk() -> str:
     return ""
 
 
+def space() -> str:
+    """How much the database takes on PostgreSQL's disk, and what its largest tables take with their indexes."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT concat(pg_size_pretty(pg_database_size(current_database())), ', of which ',"
+            " string_agg(concat(relname, ' ', pg_size_pretty(bytes)), ', ' ORDER BY bytes DESC)) FROM"
+            " (SELECT relname, pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables"
+            " ORDER BY bytes DESC LIMIT 5) AS largest"
+        )
+        return str(cursor.fetchone()[0])
+
+
 def beat() -> str:
     age = duties.age("beat")
     advice = "Start beat (`python -m codservice.run.beat`), and a worker, which records what beat sends."

@@ -36,11 +36,14 @@ def test_deliveries_are_shown_newest_first_with_their_last_attempt(webhook, deli
     rows = json.loads(output("deliveries", "--json"))
 
     assert [row["id"] for row in rows] == [str(newer.id), str(older.id)]
-    assert [(row["status"], row["last_attempt"]) for row in rows] == [("delivered", 200), ("failed", 500)]
+    last = [(row["status"], row["last_attempt"], row["last_attempt_ms"]) for row in rows]
+    assert last == [("delivered", 200, 12), ("failed", 500, 12)]
     assert datetime.fromisoformat(rows[1]["created_at"]) == older.created_at
     lines = output("deliveries").splitlines()
     assert str(newer.id) in lines[0]
-    assert webhook.url in lines[0]
+    assert lines[0].endswith(f"200  12  {webhook.url}")
+    call_command("deliveries", stdout=StringIO(), stderr=(said := StringIO()))
+    assert said.getvalue().startswith("id  created_at  status")
 
 
 def test_any_number_is_shown_by_one_statement(webhook, delivery_of, django_assert_num_queries):

@@ -9,11 +9,15 @@ from codservice import commands
 from webhooks import delivery_arguments
 from webhooks.models import Attempt, Delivery
 
-_COLUMNS = ("id", "created_at", "status", "event", "attempt_count", "next_attempt_at", "last_attempt", "url")
+_COLUMNS = (
+    "id", "created_at", "status", "event", "attempt_count", "next_attempt_at", "last_attempt", "last_attempt_ms", "url",
+)  # fmt: skip
 
 
 class Command(commands.Command):
-    help = "List deliveries of webhooks, newest first, with the result of their last attempt."
+    help = """List deliveries of webhooks, newest first, with the result of their last attempt and how long it took.
+
+A receiver has 3000 ms. Times are in UTC."""
     examples = (
         "deliveries --status failed --account yasmine@example.dz\n"
         "deliveries --webhook 01981f1e-6f43-7b52-8c7e-000000000001 --limit 500 --json"
@@ -45,13 +49,17 @@ class Command(commands.Command):
                 "webhook__is_active",
             )
             .annotate(
-                last_failure=Subquery(last.values("failure")[:1]), last_code=Subquery(last.values("status_code")[:1])
+                last_failure=Subquery(last.values("failure")[:1]),
+                last_code=Subquery(last.values("status_code")[:1]),
+                last_milliseconds=Subquery(last.values("milliseconds")[:1]),
             )[: options["limit"]]
         )
         rows = [_row(delivery) for delivery in deliveries]
         if options["json"]:
             self.print_json(msgspec.to_builtins(rows))  # times exactly as in the API
             return
+        if rows:
+            self.say("  ".join(_COLUMNS))
         for row in rows:
             self.stdout.write("  ".join(_shown(row[name]) for name in _COLUMNS))
         self.say(f"Deliveries: {len(rows)}.")
@@ -66,6 +74,7 @@ def _row(delivery: Delivery) -> dict[str, Any]:
         "status": delivery.shown_status(),
         "attempt_count": delivery.attempt_count,
         "last_attempt": delivery.last_code if delivery.last_failure in ("", "status") else delivery.last_failure,  # type: ignore[attr-defined]
+        "last_attempt_ms": delivery.last_milliseconds,  # type: ignore[attr-defined]
         "next_attempt_at": delivery.next_attempt_at,
         "created_at": delivery.created_at,
     }
