@@ -74,7 +74,7 @@ def test_all_parts_are_looked_at_and_well(all_is_well):
 
     assert error == ""
     parts = json.loads(said)
-    assert re.fullmatch(r"\d+ [kMG]B, of which (\w+ \d+ kB, ){4}\w+ \d+ kB", parts.pop("disk_space"))
+    assert re.fullmatch(r"\d+ [kMG]B, of which (\w+ \d+ [kM]B, ){4}\w+ \d+ [kM]B", parts.pop("disk_space"))
     assert parts == {"ok": True, **dict.fromkeys(PARTS, "ok"), "oldest_due_seconds": 0.0}
     assert "order counts: ok\n" in run()[0]
 
