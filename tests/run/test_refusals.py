@@ -91,8 +91,14 @@ def test_blanks_around_a_value_are_no_part_of_it(monkeypatch):
 
 @pytest.mark.parametrize("name", ["PORT", "WEB_WORKERS", "WEB_THREADS"])
 @pytest.mark.parametrize("value", ["x", "-1", "٣", "99999"])
-def test_unusable_number(run, name, value):
-    assert name in refusal(run(**{"PORT": "8000", name: value}))
+def test_unusable_number(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(CannotStart, match=f"^.*{name}.*$"):
+        Web.from_environ()
+
+
+def test_nothing_starts_with_an_unusable_number(run):
+    assert "WEB_THREADS" in refusal(run(WEB_THREADS="x"))
 
 
 @pytest.fixture
