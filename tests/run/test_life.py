@@ -33,102 +33,78 @@ PACKAGES = sysconfig.get_paths()["platlib"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-def test_first_start_makes_everything_and_second_start_continues(run):
+def test_whatever_ends_it_the_next_start_goes_on(run):
     service = run().wait_until_up()
-    secrets_file = service.data / "secrets.env"
-    made = secrets_file.read_text()
-    assert stat.S_IMODE(secrets_file.stat().st_mode) == 0o600
+    layout, below = Layout(service.data), descendants(service.popen.pid)
+    made = layout.secrets.read_text()
+    assert stat.S_IMODE(layout.secrets.stat().st_mode) == 0o600
     assert f"http://localhost:{service.port}/console/" in service.said()
     assert redis.Redis.from_url(data_folder.redis_url(service.data)).ping()
-    service.query("CREATE TABLE kept AS SELECT 7 AS number")
-    below = descendants(service.popen.pid)
-    assert len(below) > 5
-
-    assert service.stop() == 0
-    assert not [line for pid, line in below.items() if is_alive(pid)]
-
-    service = run().wait_until_up()
-    assert service.query("SELECT number FROM kept") == 7
-    assert secrets_file.read_text() == made
-
-
-def test_commits_are_durable_and_text_is_unicode(run):
-    service = run().wait_until_up()
+    # Commits are durable and text is Unicode.
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
         assert service.query(f"SHOW {name}") == "on"
     assert service.query("SHOW server_encoding") == "UTF8"
     assert service.query("SELECT lower('É')") == "é"
     assert service.query("SHOW listen_addresses") == ""
-
-
-@pytest.mark.parametrize("words", ["bin/postgres", "valkey-server", "stub web", "stub worker"])
-def test_what_is_killed_is_started_again(run, words):
-    service = run().wait_until_up()
     service.query("CREATE TABLE kept AS SELECT 7 AS number")
-    killed = service.find(words)
-    os.kill(killed, signal.SIGKILL)
-    eventually(lambda: not is_alive(killed))
+    assert len(below) > 5
 
-    def is_back() -> bool:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{service.port}/readyz", timeout=1).close()
-            redis.Redis.from_url(data_folder.redis_url(service.data)).ping()
-            return service.find(words) != killed and service.query("SELECT number FROM kept") == 7
-        except (OSError, ValueError, psycopg.OperationalError, redis.RedisError):
-            return False
-
-    eventually(is_back)
     assert service.stop() == 0
-
-
-def test_web_process_that_dies_is_replaced(run):
+    assert not [line for pid, line in below.items() if is_alive(pid)]
+    # A pid file that names another process, as after a reboot, or in a container, where process ids are small and
+    # taken. And what was opened to others, as in a copy of it, or after `chmod -R` on the data folder.
+    pid_file = layout.cluster / "postmaster.pid"
+    pid_file.write_text(f"{os.getpid()}\n{layout.cluster}\n1\n5432\n\n\n1 1\nready\n")
+    layout.cluster.chmod(0o755)
+    layout.secrets.chmod(0o755)
     service = run().wait_until_up()
-    web = service.find("stub web")
-    worker = next(iter(descendants(web)))
-    os.kill(worker, signal.SIGKILL)
-    eventually(lambda: len(descendants(web)) == 2 and worker not in descendants(web))
+    assert service.query("SELECT number FROM kept") == 7
+    assert layout.secrets.read_text() == made
+    assert stat.S_IMODE(layout.cluster.stat().st_mode) == 0o700
+    assert stat.S_IMODE(layout.secrets.stat().st_mode) == 0o600
 
-
-def test_killed_supervisor_leaves_no_orphans_and_its_data_is_taken_up(run):
-    service = run().wait_until_up()
-    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    # The supervisor is killed, and leaves no orphans.
     below = descendants(service.popen.pid)
     service.popen.kill()
     service.popen.wait()
     eventually(lambda: not [pid for pid in below if is_alive(pid)])
-    assert run().wait_until_up().query("SELECT number FROM kept") == 7
-
-
-def test_everything_killed_at_once_loses_nothing(run):
     service = run().wait_until_up()
-    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    assert service.query("SELECT number FROM kept") == 7
+
+    # Everything is killed at once.
     for pid in [*descendants(service.popen.pid), service.popen.pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     service.popen.wait()
-    assert (service.data / "postgres" / "postmaster.pid").exists()
-    assert run().wait_until_up().query("SELECT number FROM kept") == 7
-
-
-def test_pid_file_that_names_another_process_is_forgotten(run):
-    """As after a reboot, or in a container, where process ids are small and taken."""
+    assert pid_file.exists()
     service = run().wait_until_up()
+    assert service.query("SELECT number FROM kept") == 7
     assert service.stop() == 0
-    pid_file = service.data / "postgres" / "postmaster.pid"
-    pid_file.write_text(f"{os.getpid()}\n{service.data}/postgres\n1\n5432\n\n\n1 1\nready\n")
-    assert run().wait_until_up().stop() == 0
 
 
-def test_what_was_opened_to_others_is_closed_again(run):
-    """As in a copy of it, or after `chmod -R` on the data folder."""
+def test_what_is_killed_is_started_again(run):
     service = run().wait_until_up()
+    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    web = service.find("stub web")
+    worker = next(iter(descendants(web)))
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: len(descendants(web)) == 2 and worker not in descendants(web))
+    for words in ("bin/postgres", "valkey-server", "stub web", "stub worker"):
+        killed = service.find(words)
+        os.kill(killed, signal.SIGKILL)
+        eventually(lambda killed=killed: not is_alive(killed))
+        eventually(lambda words=words, killed=killed: is_back(service, words, killed))
     assert service.stop() == 0
-    layout = Layout(service.data)
-    layout.cluster.chmod(0o755)
-    layout.secrets.chmod(0o755)
-    assert run().wait_until_up().stop() == 0
-    assert stat.S_IMODE(layout.cluster.stat().st_mode) == 0o700
-    assert stat.S_IMODE(layout.secrets.stat().st_mode) == 0o600
+
+
+def is_back(service, words, killed) -> bool:
+    """Whether everything works, with another process in place of the one that was killed."""
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{service.port}/readyz", timeout=1).close()
+        redis.Redis.from_url(data_folder.redis_url(service.data)).ping()
+        return service.find(words) != killed and service.query("SELECT number FROM kept") == 7
+    except (OSError, ValueError, psycopg.OperationalError, redis.RedisError):
+        return False
 
 
 def test_stops_with_the_one_that_started_it(run, tmp_path):
@@ -238,7 +214,7 @@ def may_enter(path: Path, uid: int) -> bool:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
-def test_as_root_the_servers_run_as_a_user_of_their_own_below_a_closed_folder(run, tmp_path):
+def test_as_root_the_servers_run_as_a_user_of_their_own_below_a_closed_folder(run, tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     service = run().wait_until_up()
     owners = {Path(f"/proc/{service.find(words)}").stat().st_uid for words in ("bin/postgres", "valkey-server")}
@@ -249,15 +225,11 @@ def test_as_root_the_servers_run_as_a_user_of_their_own_below_a_closed_folder(ru
     for path in (layout.postgres_socket, layout.valkey_socket):
         assert may_enter(path, os.geteuid())
         assert not may_enter(path, _nobody().uid)
+    service.query("CREATE TABLE kept AS SELECT 7 AS number")
     assert service.stop() == 0
 
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
-def test_as_root_a_cluster_that_was_taken_in_part_is_taken_by_the_next_start(run, monkeypatch):
-    """The start before was killed halfway."""
-    service = run().wait_until_up()
-    assert service.stop() == 0
-    cluster = Layout(service.data).cluster
+    # The next start takes a cluster that was taken in part, because the start before was killed halfway.
+    cluster = layout.cluster
     user = ServerUser(cluster.stat().st_uid, cluster.stat().st_gid)
     _give(cluster, _nobody())
     count, chown = itertools.count(), os.chown
@@ -271,22 +243,14 @@ def test_as_root_a_cluster_that_was_taken_in_part_is_taken_by_the_next_start(run
         patch.setattr(os, "chown", killed)
         with pytest.raises(KeyboardInterrupt):
             _give(cluster, user)
-
     service = run().wait_until_up()
     assert {path.stat().st_uid for path in (cluster, *cluster.rglob("*"))} == {user.uid}
     assert service.stop() == 0
 
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
-def test_as_root_a_cluster_that_nobody_owned_is_taken_from_them(run):
-    service = run().wait_until_up()
-    service.query("CREATE TABLE kept AS SELECT 7 AS number")
-    assert service.stop() == 0
-    _give(Layout(service.data).cluster, _nobody())
-
+    # And one that nobody owned.
+    _give(cluster, _nobody())
     service = run().wait_until_up()
     assert service.query("SELECT number FROM kept") == 7
-    cluster = Layout(service.data).cluster
     owners = {path.stat().st_uid for path in (cluster, *cluster.rglob("*"))}
     assert len(owners) == 1
     assert owners.isdisjoint({0, _nobody().uid})
