@@ -312,11 +312,10 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
             eventually(lambda: waiting(other) == 0)
     assert not file.exists()
 
-    assert (
-        manage(command, str(file), *arguments).stderr == f"CommandError: {draft} already exists. Choose another name.\n"
-    )
+    with pytest.raises(CommandError, match=rf"^{draft} already exists\. Choose another name\.$"):
+        call_command(command, str(file), *arguments)
     draft.unlink()
-    assert manage(command, str(file), *arguments).returncode == 0
+    call_command(command, str(file), *arguments)
     assert list(tmp_path.iterdir()) == [file]
     assert file.stat().st_mode & 0o777 == 0o600
 
