@@ -14,7 +14,7 @@ from codservice.files.headings import key
 from codservice.files.intake import FAILED
 from orders.courier_files import UNDECIDED, WORDS
 from orders.models import Order, Status, StatusChange
-from tests.factories import make_order
+from tests.factories import make_order, make_orders
 from tests.harness.background import held_up
 from tests.harness.database import end_sessions
 from tests.harness.manage import kill_once, printed
@@ -51,8 +51,7 @@ def statuses(*orders: Order) -> list[str]:
 
 def confirmed(account: Account, count: int) -> None:
     """Make many orders at once that a courier's file can move."""
-    for number in range(count):
-        make_order(account, external_id=f"N{number}")
+    make_orders(account, ({"external_id": f"N{number}"} for number in range(count)))
     Order.objects.update(status="confirmed")
 
 
@@ -337,7 +336,7 @@ def test_a_spreadsheet_and_a_file_without_a_status(alice: Account, tmp_path: Pat
 
 @pytest.mark.django_db(transaction=True)
 def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
-    count = 3000
+    count = 1200
     confirmed(alice, count)
     path = write(*(("", f"N{number}", "livré", "") for number in range(count)))
     command = ["manage.py", "update_shipments", str(path), "--account", alice.holder.email]
