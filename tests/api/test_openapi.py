@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
+import jsonschema_rs
 import pytest
 from django.conf import settings
 from django.db import OperationalError
 from django.test import override_settings
 from django.urls import get_resolver
-from drf_spectacular.validation import validate_schema
+from drf_spectacular import validation
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -48,8 +49,9 @@ def operations(description):
 
 
 def test_the_description_is_valid_openapi(description):
-    validate_schema(description)
     assert description["openapi"].startswith("3.1.")
+    meta_schema = Path(validation.__file__).with_name("openapi_3_1_schema.json").read_text()
+    jsonschema_rs.validator_for(json.loads(meta_schema)).validate(description)
 
 
 def test_the_description_is_made_once_and_costs_little_to_ask_again(client, monkeypatch, django_assert_num_queries):
