@@ -294,6 +294,17 @@ except (EnvError, ValueError, CannotStart) as error:
         _said = _said.replace(str(error.error_messages), " ".join(error.error_messages))
     raise ImproperlyConfigured(_said) from None
 
+# What our statements and psycopg rely on, whatever the server, the database or the role says.
+DATABASE_SESSION = {
+    "default_transaction_isolation": "read committed",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "standard_conforming_strings": "on",
+    "extra_float_digits": "1",
+    "array_nulls": "on",
+}
+_relied_on = " ".join("-c {}={}".format(name, value.replace(" ", r"\ ")) for name, value in DATABASE_SESSION.items())
+
 # A connection for each request would cost more than half the throughput; the health check replaces a connection
 # that a restart of PostgreSQL broke. Statements wait for locks for 2 s at most (then 503, docs/errors.md).
 DATABASES["default"] |= {
@@ -318,12 +329,9 @@ DATABASES["default"] |= {
             else {
                 "prepare_threshold": 1,
                 # The planner overestimates pages of figures: it would compile for longer than they take, and use files
-                # for what fits into memory. The second line is what our statements and psycopg rely on, whatever the
-                # server, the database or the role says. Options of DATABASE_URL come last, and so take precedence.
+                # for what fits into memory. Options of DATABASE_URL come last, and so take precedence.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
-                " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
-                r" -c default_transaction_isolation=read\ committed -c datestyle=ISO -c intervalstyle=postgres"
-                " -c standard_conforming_strings=on -c extra_float_digits=1"
+                f" -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB {_relied_on}"
                 f" {DATABASES['default'].get('OPTIONS', {}).get('options', '')}".rstrip(),
             }
         ),

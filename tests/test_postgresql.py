@@ -11,7 +11,7 @@ from django.test import Client
 from psycopg.pq import Format
 
 from codservice.days import ALGIERS
-from codservice.postgresql import is_away
+from codservice.postgresql import OLDEST_POSTGRES, is_away
 
 SOME = datetime(2026, 3, 1, 23, 30, 5, 7, tzinfo=ALGIERS)
 
@@ -30,7 +30,9 @@ def test_times_are_read_in_utc_by_what_psycopg_has_for_them(cursor: Any) -> None
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("state", "expected"), [("57P03", True), ("53100", True), ("08P01", True), ("55P03", False)])
+@pytest.mark.parametrize(
+    ("state", "expected"), [("57P03", True), ("57P05", True), ("53100", True), ("08P01", True), ("55P03", False)]
+)
 def test_by_its_code_an_error_says_whether_the_database_is_away(state: str, expected: bool) -> None:
     """08P01 is PgBouncer's for `server login has been failing`; 55P03 is a lock that was not available in time."""
     with pytest.raises(OperationalError) as raised, transaction.atomic(), connection.cursor() as cursor:
@@ -40,6 +42,7 @@ def test_by_its_code_an_error_says_whether_the_database_is_away(state: str, expe
 
 @pytest.mark.django_db(transaction=True)
 def test_a_server_that_is_too_old_is_refused_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connection.features.minimum_database_version == (OLDEST_POSTGRES,), "Django's own may be older"
     connection.close()
     monkeypatch.setattr(base, "RAN_DB_VERSION_CHECK", set())
     with monkeypatch.context() as patch:
@@ -52,6 +55,21 @@ def test_a_server_that_is_too_old_is_refused_as_long_as_it_is(monkeypatch: pytes
         connection.cursor()
     assert connection.pg_version > 130004
     connection.cursor().execute("SELECT 1")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_where_our_settings_are_ignored_pgbouncer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PgBouncer would be silent with `ignore_startup_parameters = options`, until a prepared statement is missing."""
+    connection.close()
+    with monkeypatch.context() as patch:
+        patch.setitem(connection.settings_dict["OPTIONS"], "options", "")  # as if they were lost on the way
+        for _ in range(2):
+            with pytest.raises(OperationalError, match="DATABASE_PGBOUNCER=true") as raised:
+                connection.cursor()
+            assert is_away(raised.value)
+        patch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
+        connection.cursor().close()
+    connection.close()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -85,12 +103,14 @@ THEIRS = {
     "standard_conforming_strings": "off",
     "bytea_output": "escape",
     "extra_float_digits": "-15",
+    "array_nulls": "off",
 }
 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_a_server_sets_for_all_sessions_changes_nothing() -> None:
     read = "SELECT %s::timestamptz, %s::timestamptz - %s::timestamptz, '\\d', %s::bytea, 0.1::float + 0.2::float"
+    read += ", %s::int[]"
     name = connection.ops.quote_name(connection.settings_dict["NAME"])
     later = SOME + timedelta(days=3, hours=2)
     with connection.cursor() as cursor:
@@ -99,8 +119,8 @@ def test_what_a_server_sets_for_all_sessions_changes_nothing() -> None:
     connection.close()
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(read, [SOME, later, SOME, b"\\\0"])
-            assert cursor.fetchone() == (SOME, timedelta(days=3, hours=2), "\\d", b"\\\0", 0.1 + 0.2)
+            cursor.execute(read, [SOME, later, SOME, b"\\\0", [1, None]])
+            assert cursor.fetchone() == (SOME, timedelta(days=3, hours=2), "\\d", b"\\\0", 0.1 + 0.2, [1, None])
             cursor.execute("SHOW transaction_isolation")
             assert cursor.fetchone() == ("read committed",)
     finally:

@@ -3,6 +3,7 @@
 import time
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from psycopg.errors import DiskFull
@@ -38,12 +39,22 @@ def clock() -> str:
 
 
 def sessions() -> str:
-    """Behind PgBouncer no limits can be set for a session, so the role must have them."""
+    """Behind PgBouncer nothing can be set for a session, so the role must have what the service relies on."""
+    relied = settings.DATABASE_SESSION
     with connection.cursor() as cursor:
-        cursor.execute("SHOW lock_timeout")
-        if cursor.fetchone()[0] != "0":
-            return ""
-    return "wait for locks forever. Run docs/operations/pgbouncer/role.sql as a superuser, then restart PgBouncer."
+        cursor.execute(
+            "SELECT name FROM unnest(%s::text[], %s::text[]) AS relied (name, value)"
+            " WHERE current_setting(name) NOT LIKE value || '%%'"
+            " UNION ALL SELECT name FROM pg_settings WHERE name = 'lock_timeout' AND setting = '0'",
+            [list(relied), list(relied.values())],
+        )
+        wrong = [name for (name,) in cursor.fetchall()]
+    if not wrong:
+        return ""
+    return (
+        f"have a wrong {', '.join(wrong)}. Run docs/operations/pgbouncer/role.sql as a superuser, then restart"
+        " PgBouncer."
+    )
 
 
 def disk() -> str:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from django.db import connection, transaction
 
-from codservice.postgresql import OLDEST_POSTGRES
-
 SCRIPT = Path(__file__).with_suffix(".sql")
 
 
@@ -21,8 +19,6 @@ def fault() -> str:
             " format('ALTER ROLE %I IN DATABASE %I SET search_path = public', current_user, current_database())"
         )
         encoding, schema, remedy = cursor.fetchone()
-    if (major := connection.pg_version // 10000) < OLDEST_POSTGRES:
-        return f"PostgreSQL {major} is too old: {OLDEST_POSTGRES} or newer is needed."
     if encoding != "UTF8":  # as on a server installed without a locale
         return (
             f"The database has the encoding {encoding}, which cannot hold all names. Create it anew with `createdb"

@@ -5,9 +5,9 @@ A database that is read-only or too old counts as away."""
 from django.db import InterfaceError, OperationalError, connection
 
 OLDEST_POSTGRES = 15
-# The codes of a database that is away, if it sends one: it stops (57P01, 57P02) or starts (57P03), is a standby
-# (25006), its disk is full (53100), or PgBouncer cannot reach it (08P01).
-_AWAY = {"57P01", "57P02", "57P03", "25006", "53100", "08P01"}
+# The codes of a database that is away, if it sends one: it stops (57P01, 57P02) or starts (57P03), has ended a
+# session that was idle (57P05), is a standby (25006), its disk is full (53100), or PgBouncer cannot reach it (08P01).
+_AWAY = {"57P01", "57P02", "57P03", "57P05", "25006", "53100", "08P01"}
 _UNDEFINED = {"42P01", "42703", "42883"}  # a table, a column, a function
 
 

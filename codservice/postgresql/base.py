@@ -4,12 +4,22 @@ from typing import Any
 
 import psycopg
 from django.db import NotSupportedError, OperationalError
-from django.db.backends.postgresql import base, schema
+from django.db.backends.postgresql import base, features, schema
 from django.db.utils import DatabaseErrorWrapper
 from psycopg import errors
 from psycopg.types.datetime import TimestamptzLoader
 
 from codservice.postgresql import OLDEST_POSTGRES
+
+# PgBouncer refuses what we set at the start of a session, or ignores it if it is told to.
+_POOLED = (
+    "PgBouncer answers there, and needs DATABASE_PGBOUNCER=true;"
+    " migrate, backup and restore need PostgreSQL's own address"
+)
+
+
+class DatabaseFeatures(features.DatabaseFeatures):
+    minimum_database_version = (OLDEST_POSTGRES,)
 
 
 class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
@@ -35,6 +45,7 @@ class ErrorWrapper(DatabaseErrorWrapper):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    features_class = DatabaseFeatures
     SchemaEditorClass = DatabaseSchemaEditor
     takes_no_writes = False  # as far as we know of this connection
 
@@ -43,7 +54,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return ErrorWrapper(self)
 
     def check_database_version_supported(self) -> None:
-        """Raises OperationalError for a server too old for Django, as for one that is away."""
+        """Raises OperationalError for a server that is too old, as for one that is away."""
         try:
             super().check_database_version_supported()
         except NotSupportedError as error:
@@ -63,11 +74,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
             connection = super().get_new_connection(conn_params)
         except psycopg.OperationalError as error:
             if "unsupported startup parameter" in str(error):  # PgBouncer says no more than this
-                raise psycopg.OperationalError(
-                    "PgBouncer answers there, and needs DATABASE_PGBOUNCER=true; migrate, backup and restore need"
-                    " PostgreSQL's own address"
-                ) from error
+                raise psycopg.OperationalError(_POOLED) from error
             raise
+        if not self.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
+            connection.autocommit = True
+            found = connection.execute("SELECT source FROM pg_settings WHERE name = 'lock_timeout'", prepare=False)
+            if found.fetchone() != ("client",):  # statements that we prepare would be missing in the next session
+                connection.close()
+                raise psycopg.OperationalError(_POOLED)
         connection.adapters.register_loader("timestamptz", TimestamptzLoader)
         self.takes_no_writes = False
         return connection

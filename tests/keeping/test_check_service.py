@@ -79,11 +79,16 @@ def test_all_parts_are_looked_at_and_well(all_is_well):
     assert "order counts: ok\n" in run()[0]
 
 
-def test_sessions_that_wait_for_ever_are_told_of_with_the_way_out(all_is_well):
+def test_sessions_that_cannot_be_relied_on_are_told_of_with_the_way_out(all_is_well):
+    wrong = {"datestyle": "German", "standard_conforming_strings": "off", "lock_timeout": "0"}
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL lock_timeout = 0")
+        for name, value in wrong.items():
+            cursor.execute(f"SET LOCAL {name} = {value}")
 
-    assert "docs/operations/pgbouncer/role.sql" in problem("sessions")
+    said, _error = run("--json")
+
+    assert json.loads(said)["sessions"].startswith(f"have a wrong {', '.join(wrong)}. Run docs/operations/pgbouncer/")
+    assert "can't parse timestamptz" in json.loads(said)["migrations"]
 
 
 def test_without_a_worker_it_says_how_to_start_one(all_is_well, monkeypatch):

@@ -11,3 +11,4 @@ ALTER ROLE codservice SET datestyle = 'ISO';
 ALTER ROLE codservice SET intervalstyle = 'postgres';
 ALTER ROLE codservice SET standard_conforming_strings = on;
 ALTER ROLE codservice SET extra_float_digits = 1;
+ALTER ROLE codservice SET array_nulls = on;

@@ -74,7 +74,7 @@ def _wait_for(check: Callable[[], str], seconds: float) -> str:
 def _ask(check: Callable[[], str]) -> str:
     try:
         return check()
-    except DatabaseError as error:
+    except (DatabaseError, NotImplementedError) as error:  # psycopg's for dates that it cannot read
         reason = f" ({str(error).strip().splitlines()[0]})" if connection.connection else ""
         return f"cannot be checked{reason}. Fix the database first."
 
@@ -82,7 +82,7 @@ def _ask(check: Callable[[], str]) -> str:
 def _measured(measure: Callable[[], float | str]) -> float | str | None:
     try:
         figure = measure()
-    except DatabaseError:
+    except (DatabaseError, NotImplementedError):
         return None
     return figure if isinstance(figure, str) else round(figure, 1)
 
