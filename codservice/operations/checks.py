@@ -21,9 +21,15 @@ def migrations() -> str:
     plans = (loader.graph.forwards_plan(leaf) for leaf in loader.graph.leaf_nodes())
     wanted = dict.fromkeys(key for plan in plans for key in plan)
     missing = [".".join(key) for key in wanted if key not in loader.applied_migrations]
-    if not missing:
-        return ""
-    return f"{len(missing)} not applied, starting with {missing[0]}. Run `manage.py migrate`."
+    if missing:
+        return f"{len(missing)} not applied, starting with {missing[0]}. Run `manage.py migrate`."
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relowner::regrole FROM pg_class"
+            " WHERE oid = 'django_migrations'::regclass AND NOT pg_has_role(relowner, 'USAGE')"
+        )
+        owner = cursor.fetchone()
+    return f"the tables belong to {owner[0]}. Let the user of DATABASE_URL own them." if owner else ""
 
 
 def clock() -> str:

@@ -193,6 +193,14 @@ def test_a_migration_that_is_not_applied_is_named(all_is_well):
     assert problem("migrations").startswith(f"1 not applied, starting with orders.{newest}. Run")
 
 
+def test_a_user_who_may_use_the_tables_but_does_not_own_them_is_told(all_is_well):
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE guest; GRANT SELECT ON django_migrations TO guest; SET LOCAL ROLE guest")
+        assert checks.migrations().endswith("Let the user of DATABASE_URL own them.")
+        cursor.execute("RESET ROLE")
+        assert checks.migrations() == ""
+
+
 def test_clocks_that_differ_are_told(all_is_well, monkeypatch):
     real = time.time
     monkeypatch.setattr(checks.time, "time", lambda: real() + 20)
