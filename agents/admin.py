@@ -23,7 +23,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import order_rows, order_search
 from agents.console import for_workers, show
-from agents.desk import claims, customer, hours, planning, shown, telling
+from agents.desk import claims, customer, hours, notices, planning, shown
 from agents.filters import FormFilter, HappenedFilter, SortFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
@@ -276,7 +276,7 @@ class OrderAdmin(admin.ModelAdmin):
         )
         messages.success(request, _("The call is noted."))
         if data["version"] != order.version:
-            messages.warning(request, telling.what_happened(order.id))
+            messages.warning(request, notices.what_happened(order.id))
         return redirect(_page(order.id))
 
     def make_move(self, request: HttpRequest, order: Order, *, move: str) -> HttpResponse:
@@ -287,7 +287,7 @@ class OrderAdmin(admin.ModelAdmin):
         try:
             order = lifecycle.move(move, order.id, actor=actor, reason=form.reason, seen_version=seen_version)
         except Refused as refused:
-            level, text = telling.refusal(refused, order.id, seen_version, request.user)
+            level, text = notices.refusal(refused, order.id, seen_version, request.user)
             messages.add_message(request, level, text)
         else:
             done = _("The order is now “%(status)s”.") % {"status": order.get_status_display()}

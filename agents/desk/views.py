@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents.console import show
-from agents.desk import claims, customer, decisions, hours, overview, planning, shown, telling
+from agents.desk import claims, customer, decisions, hours, notices, overview, planning, shown
 from agents.desk.edit_form import EditForm, chosen
 from agents.desk.forms import OutcomeForm, read_seen
 from agents.models import Claim
@@ -75,7 +75,7 @@ def take(request: HttpRequest, order_id: UUID, back: str = "") -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect(back) if back else redirect("admin:orders_order_change", order_id)
-    telling.of_rules(request, request.user, [order_id])
+    notices.warn_of_assignment(request, request.user, [order_id])
     return redirect("admin:call", claim_id)
 
 
@@ -185,7 +185,7 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     draft = shown.draft_of(order.phone_e164, request.user)
     messages.success(request, _what_was_done(form, order), extra_tags=f"done-{draft}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
-        telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
+        notices.warn_of_assignment(request, form.cleaned_data["to"], form.seen_versions)
     if not form.cleaned_data["pause"]:
         return next_customer(request, claim_id, form.next_order)
     if claims.held(claim_id, agent=request.user).exists():  # orders are left, so the call goes on
@@ -211,9 +211,9 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     seen = read_seen(request.GET.getlist("seen"))
     now = customer.glance(claim_id, agent=request.user)
     if now is None:
-        says = [telling.why_gone(claim_id, request.user, seen)]
+        says = [notices.why_gone(claim_id, request.user, seen)]
         return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says, "token": get_token(request)})
-    changes = telling.changes(seen, now.versions)
+    changes = notices.changes(seen, now.versions)
     says = [*changes.values()]
     if now.versions.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
@@ -321,7 +321,7 @@ def _gone(
         is_moved = any(order.status == Status.PENDING for order in had)
         says = [_("The order's phone number has changed.") if is_moved else _("Nothing is left to decide.")]
     elif not says:
-        says = [telling.why_gone(claim_id, request.user, seen)]
+        says = [notices.why_gone(claim_id, request.user, seen)]
     context = {
         "title": _("This customer is not yours now"),
         "says": says,
@@ -344,7 +344,7 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
 
 def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: User) -> list[str]:
     now = customer.glance(claim_id, agent=agent)
-    changes = {} if now is None else telling.changes(form.seen_versions, now.versions)
+    changes = {} if now is None else notices.changes(form.seen_versions, now.versions)
     return [*(changes.values() or [refused.message]), _("Nothing was saved.")]
 
 

@@ -97,7 +97,7 @@ def notes(agent: User, day: date) -> QuerySet[CallNote]:
 
 @for_supervisors
 def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
-    """The day in `?day=`, by default today. For any member of staff, whoever minds their account."""
+    """The day in `?day=`, by default today. For any member of staff, whoever manages their account."""
     return _page(request, get_object_or_404(User, pk=user_id, is_staff=True))
 
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from agents.console import show
 from agents.desk import assignment
 from agents.models import Assignment, Language
-from agents.supervision import for_supervisors, minding
+from agents.supervision import access, for_supervisors
 from codservice import values
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
@@ -56,8 +56,8 @@ class AssignForm(SinceShown):
 
 @for_supervisors
 def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
-    """For the agents whom the supervisor minds. Its search button saves nothing and keeps the choices."""
-    agent = get_object_or_404(minding.minded_by(request.user), pk=user_id)
+    """For the agents whom the supervisor manages. Its search button saves nothing and keeps the choices."""
+    agent = get_object_or_404(access.managed_by(request.user), pk=user_id)
     rule = assignment.of(agent)
     form = AssignForm(request.POST if request.method == "POST" else None, rule=rule)
     if form.is_valid() and "search" not in request.POST:

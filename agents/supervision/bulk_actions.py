@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from agents.desk import claims, telling
+from agents.desk import claims, notices
 from agents.desk.forms import ReasonForm, WorkerField
 from agents.supervision import bulk_changes, moved, requeued, why_not_moved
 from codservice.accounts.actor import Actor, Role
@@ -120,7 +120,7 @@ class Assign(BulkAction):
 
     def tell(self, request: HttpRequest, order_ids: Sequence[UUID], press: Press) -> None:
         super().tell(request, order_ids, press)
-        telling.of_rules(request, press.data["to"], order_ids)
+        notices.warn_of_assignment(request, press.data["to"], order_ids)
 
 
 class Requeue(BulkAction):

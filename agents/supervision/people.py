@@ -17,7 +17,7 @@ from django.views.decorators.debug import sensitive_variables
 from agents.console import show
 from agents.desk import assignment
 from agents.models import Claim
-from agents.supervision import for_supervisors, minding
+from agents.supervision import access, for_supervisors
 from codservice import days
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
@@ -28,7 +28,7 @@ from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Order, Status
 
 PER_PAGE = 200
-GIVING = {"password": minding.renew_password, "reactivate": minding.reactivate}  # actions that give a password
+GIVING = {"password": access.renew_password, "reactivate": access.reactivate}  # actions that give a password
 
 
 class PersonForm(Form, forms.ModelForm):
@@ -54,8 +54,8 @@ class PersonForm(Form, forms.ModelForm):
 
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
-    minded = minding.minded_by(request.user).select_related("assignment")
-    people = BoundedPaginator(minded.order_by("-is_active", "first_name", "username"), PER_PAGE).get_page(
+    managed = access.managed_by(request.user).select_related("assignment")
+    people = BoundedPaginator(managed.order_by("-is_active", "first_name", "username"), PER_PAGE).get_page(
         request.GET.get("p")
     )
     held = {claim.agent_id: claim for claim in Claim.objects.unexpired().order_by("-claimed_at")}
@@ -88,15 +88,15 @@ def new(request: HttpRequest) -> HttpResponse:
 @for_supervisors
 @sensitive_variables("password")
 def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
-    """One person. People whom the supervisor does not mind give 404, like unknown ones."""
-    person = get_object_or_404(minding.minded_by(request.user), pk=user_id)
+    """One person. People whom the supervisor does not manage give 404, like unknown ones."""
+    person = get_object_or_404(access.managed_by(request.user), pk=user_id)
     action = request.POST.get("action") if request.method == "POST" else None
     name = {"name": unturned(person.display_name)}
     match action:
         case "password" | "reactivate":
             try:
                 password = GIVING[action](person, replaces=request.POST.get("replaces"))
-            except (minding.AccountChanged, minding.PasswordChanged) as refused:
+            except (access.AccountChanged, access.PasswordChanged) as refused:
                 messages.warning(request, refused.message)
                 return redirect("admin:person", user_id)
             return _tell(request, person, password)
@@ -116,7 +116,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         rule=assignment.of(person),
         promised=Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=person).count(),
         has_codes=one_time_codes.are_on(person),
-        replaces=minding.mark_of_password(person),
+        replaces=access.mark_of_password(person),
     )
 
 

@@ -431,7 +431,7 @@ def test_a_merchant_that_closed_stays_chosen(alice: Account, charlie: Account, a
     assert Assignment.objects.get().merchants == [alice.id]
 
 
-def test_rules_are_for_supervisors_and_of_whom_they_mind(
+def test_rules_are_for_supervisors_and_of_whom_they_manage(
     alice: Account, agent: User, supervisor: User, browser: Client
 ) -> None:
     assert browser_of(agent).post(page_of(agent), {"languages": "ar"}).status_code == 403

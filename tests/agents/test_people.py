@@ -274,7 +274,7 @@ def test_supervisors_touch_nobody_but_agents(
     assert browser.get(PEOPLE).context["rows"] == []
 
 
-def test_operators_mind_supervisors_but_not_each_other(
+def test_operators_manage_supervisors_but_not_each_other(
     supervisor: User, agent: User, operator: User, alice: Account
 ) -> None:
     browser = browser_of(operator)

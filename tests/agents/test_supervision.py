@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from agents.desk import claims, decisions
 from agents.desk.forms import OLD_PAGE
 from agents.models import CallingRules, Claim
-from agents.supervision import moves
+from agents.supervision import bulk_update
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, SecurityEntry, User
 from orders import editing, lifecycle
@@ -332,7 +332,7 @@ def test_a_number_that_too_many_shops_have_is_not_said_to_be_nobodys(
 ) -> None:
     for number, account in (("1001", alice), ("1001", charlie), ("1002", alice)):
         make_order(account, external_id=number)
-    monkeypatch.setattr(moves, "MOST_FOUND", 2)
+    monkeypatch.setattr(bulk_update, "MOST_FOUND", 2)
     assert len(preview(browser, "shipped", named="1001").context["refused"]) == 2
     response = browser.post(MOVES, {"to": "shipped", "named": "1001\n1002"})
     assert response.status_code == 422
@@ -342,7 +342,7 @@ def test_a_number_that_too_many_shops_have_is_not_said_to_be_nobodys(
 def test_what_one_press_does_not_take_is_said(
     confirmed: list[Order], browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moves, "MOST", 2)
+    monkeypatch.setattr(bulk_update, "MOST", 2)
     seen = [f"{order.id}:{order.version}" for order in confirmed]
     response = browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True)
     assert said(response) == ["2 orders are now “Shipped”.", "1 order stays as it is: More than 2 at once."]

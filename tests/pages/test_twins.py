@@ -19,7 +19,7 @@ import agents
 from agents.desk import claims, decisions, overview
 from agents.models import CallingRules, Claim
 from agents.rehearsal import playing
-from agents.supervision import moves, performance
+from agents.supervision import bulk_update, performance
 from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey
@@ -211,7 +211,7 @@ def test_couriers_files_and_exports_know_no_test_order(world: World, twin: Accou
     order.refresh_from_db()
     assert order.status == Status.CONFIRMED
     assert MARK not in output("export_orders", "--account", world.alice.holder.email)
-    assert moves.find([str(order.id), NUMBER])[0] == []
+    assert bulk_update.find([str(order.id), NUMBER])[0] == []
 
 
 def test_pending_test_orders_are_no_figure_of_metrics(world: World, twin: Account) -> None:

@@ -1,7 +1,7 @@
-"""Which people a supervisor minds, and how they get new passwords.
+"""Whose access a supervisor manages, and how these people get new passwords.
 
-Supervisors mind agents; operators mind supervisors too. Nobody here minds operators, merchants, or people with more
-rights than the two groups give. So no supervisor can gain more rights through these pages.
+Supervisors manage agents; operators manage supervisors too. Nobody here manages operators, merchants, or people with
+more rights than the two groups give. So no supervisor can gain more rights through these pages.
 """
 
 from django.db import transaction
@@ -28,7 +28,7 @@ class PasswordChanged(Refused):
         super().__init__(text)
 
 
-def minded_by(user: User) -> QuerySet[User]:
+def managed_by(user: User) -> QuerySet[User]:
     """The people whose accounts `user` may change; never their own."""
     groups = [staff.AGENTS, staff.SUPERVISORS] if user.is_superuser else [staff.AGENTS]
     people = User.objects.filter(is_staff=True, is_superuser=False, user_permissions=None).exclude(pk=user.pk)
@@ -38,7 +38,7 @@ def minded_by(user: User) -> QuerySet[User]:
 
 def mark_of_password(user: User) -> str:
     """A hash by which a page says which password it `replaces`; it reveals nothing about the password."""
-    return salted_hmac("agents.supervision.minding", user.password, algorithm="sha256").hexdigest()
+    return salted_hmac("agents.supervision.access", user.password, algorithm="sha256").hexdigest()
 
 
 def renew_password(user: User, *, replaces: str | None = None) -> str:

@@ -24,7 +24,7 @@ def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> 
     return level, _("%(what)s Nothing was changed.") % {"what": what_happened(order_id)}
 
 
-def of_rules(request: HttpRequest, agent: User, order_ids: Iterable[UUID]) -> None:
+def warn_of_assignment(request: HttpRequest, agent: User, order_ids: Iterable[UUID]) -> None:
     """Tell a supervisor if they have given the agent orders of merchants whom the agent does not serve."""
     if request.user.has_perm("orders.supervise_order"):
         accounts = Order.live.filter(id__in=list(order_ids)).values_list("account_id", flat=True).distinct()

@@ -1,4 +1,4 @@
-"""Bulk moves to shipped, delivered or returned: orders are named, previewed and then moved."""
+"""Orders by their numbers or ids that become shipped, delivered or returned at once, after a preview."""
 
 import re
 from collections.abc import Iterable
@@ -70,7 +70,8 @@ def page(request: HttpRequest) -> HttpResponse:
 
 def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
     status = 422 if form.errors else 200
-    return show(request, "agents/supervision/moves.html", title=_("Bulk update"), form=form, most=MOST, status=status)
+    context = {"title": _("Bulk update"), "form": form, "most": MOST}
+    return show(request, "agents/supervision/bulk_update.html", status=status, **context)
 
 
 def _preview(
@@ -86,7 +87,7 @@ def _preview(
             movable.append((order, order.id in ids or numbers.count(order.external_id) == 1))
     return show(
         request,
-        "agents/supervision/moves_preview.html",
+        "agents/supervision/bulk_update_preview.html",
         title=_("Change orders to “%(status)s”") % {"status": to.label},
         to=to,
         named="\n".join(names),
