@@ -63,7 +63,7 @@ WITH moved AS MATERIALIZED (
         json_to_recordset(%(steps)s::json) AS (
             account_id uuid, order_id uuid, from_status text, to_status text, at timestamptz, reason text)
     ) WITH ORDINALITY AS step(account_id, order_id, from_status, to_status, at, reason, turn) ORDER BY turn
-), {events.TELLING}
+), {events.STEPS_WITH_CHANGES}
 SELECT count(*) FROM delivery
 """  # noqa: S608  (our own columns)
 
@@ -91,7 +91,7 @@ def write(steps: Sequence[Step], actor: Actor) -> None:
                 "steps": dump_json(history).decode(),
                 "actor": actor.name,
                 "user": actor.user_id,
-                **events.telling([told(step.order, step.event, status=step.to_status) for step in steps]),
+                **events.parameters_with([told(step.order, step.event, status=step.to_status) for step in steps]),
             },
         )
         events.after_writing(Counter(str(step.event) for step in steps), deliveries=cursor.fetchone()[0])

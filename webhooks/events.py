@@ -47,13 +47,13 @@ event AS (
     FROM event JOIN subscribed ON subscribed.account_id = event.account_id AND event.kind = ANY(subscribed.events)
     RETURNING 1
 )"""  # noqa: S608  (our own text)
-# The same for changes that are given by Python. `telling` gives the parameters.
-TELLING = f"""
+# The same for changes that are given by Python. `parameters_with` gives the parameters.
+STEPS_WITH_CHANGES = f"""
 told AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(told)s::json) AS t(
         id uuid, account_id uuid, kind text, body text, at timestamptz)
 ), {STEPS}"""  # noqa: S608  (our own text)
-_PUBLISH = f"WITH {TELLING} SELECT count(*) FROM delivery"  # noqa: S608  (our own text)
+_PUBLISH = f"WITH {STEPS_WITH_CHANGES} SELECT count(*) FROM delivery"  # noqa: S608  (our own text)
 
 # One attempt and no retry, since the question is whether the receiver works now. Neither a ping nor an example of an
 # event is in the feed, because nothing has happened.
@@ -101,7 +101,7 @@ def publish(changes: Sequence[Told]) -> None:
     if not connection.in_atomic_block:
         raise RuntimeError("events.publish must run in the transaction of the change that it tells of.")
     with connection.cursor() as cursor:
-        cursor.execute(_PUBLISH, telling(changes))
+        cursor.execute(_PUBLISH, parameters_with(changes))
         after_writing(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
 
 
@@ -110,8 +110,8 @@ def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], a
     publish([Told(account_id, kind, each, at) for each in data])
 
 
-def telling(changes: Sequence[Told]) -> dict[str, Any]:
-    """Return the parameters of TELLING: an event for each change, with its body as it will be sent and signed."""
+def parameters_with(changes: Sequence[Told]) -> dict[str, Any]:
+    """Return the parameters of STEPS_WITH_CHANGES. Bodies are rendered here, as they will be sent and signed."""
     rows = [
         {
             "id": uuid7(),

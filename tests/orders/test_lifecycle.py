@@ -262,7 +262,7 @@ def test_a_change_whose_event_fails_does_not_happen(monkeypatch):
     def fail(*args, **kwargs):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(events, "telling", fail)
+    monkeypatch.setattr(events, "parameters_with", fail)
     with pytest.raises(ZeroDivisionError):
         lifecycle.confirm(order.id, actor=actor("agent"))
     assert state(order) == before
