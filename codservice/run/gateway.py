@@ -104,7 +104,7 @@ class Gateway:
         if self.is_leaving:
             send = _parting(send)
         try:
-            _see_to_head(scope)
+            _check_head(scope)
             lane = self._lane(scope)
             async with asyncio.timeout(REQUEST_SECONDS):
                 key, body = await self._read(scope, receive)
@@ -305,7 +305,7 @@ def _is_search(scope: Message) -> bool:
     return any(name == "q" for name, _ in parse_qsl(query, encoding="latin-1"))
 
 
-def _see_to_head(scope: Message) -> None:
+def _check_head(scope: Message) -> None:
     """Put the method in capitals, as Django does, so that a login by `post` is seen as one too.
 
     Refuses an address or headers that are longer than anything that makes sense.

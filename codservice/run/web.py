@@ -1,46 +1,24 @@
-"""The web processes: `python -m codservice.run.web`. Settings: HOST, PORT, WEB_WORKERS, WEB_THREADS.
-
-How they stop: their parent is told to, and sends each of them SIGUSR1 (`Server.shutdown`). From then on a web process
-accepts no new connections, and tells its clients that theirs end (`leave`). LAST_SECONDS later an alarm unblocks the
-stop signals, whoever sent them, and granian finishes the requests in flight, for at most STOP_SECONDS.
-"""
+"""The web processes: `python -m codservice.run.web`. Settings: HOST, PORT, WEB_WORKERS, WEB_THREADS."""
 
 import errno
 import gc
-import importlib
 import os
-import signal
 import socket
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
-from typing import Any
+from pkgutil import resolve_name
 
 from codservice.errors import CannotStart
 from codservice.run import counters
-from codservice.run.kernel import (
-    STOPS,
-    allow_open_files,
-    die_with_parent,
-    return_memory,
-    stops_held_back,
-    take_no_more_connections,
-)
+from codservice.run.kernel import allow_open_files, return_memory
 
 APPLICATION = "codservice.wsgi:application"
-HEADER_MILLISECONDS = 10_000
-HEADER_BYTES = 64 << 10
 STOP_SECONDS = 20
 # An orphan of a killed predecessor may need a moment to release the port.
 PORT_SECONDS = 3.0
-# Between the last new connection and the end, so that waiting connections are accepted and their requests arrive.
-LAST_SECONDS = 1.0
-# Connections that a process holds at once, including slow and idle ones; an idle one costs some kilobytes.
-CONNECTIONS = 4096
 
 
 @dataclass(frozen=True)
@@ -131,7 +109,7 @@ def keep_out_of_anothers(web: Web) -> None:
     """
     if not web.answers():
         return
-    _load(APPLICATION)
+    resolve_name(APPLICATION)
     from django.db import DatabaseError, connection
 
     from codservice.health import identity
@@ -154,116 +132,35 @@ def _number(name: str, default: int, *, most: int) -> int:
     return int(given)
 
 
-def _load(application: str) -> Any:
-    module, _, name = application.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
 def preload(application: str = APPLICATION) -> None:
     """Load everything once before the web processes are forked, so that they share its memory."""
-    import granian.server.mp  # noqa: F401
     from django.conf import settings
     from django.urls import get_resolver
 
-    from codservice.run import gateway  # noqa: F401
+    from codservice.run import server  # noqa: F401
 
-    _load(application)
+    resolve_name(application)
     if settings.configured:
         get_resolver().url_patterns  # noqa: B018 - imports every view, which requests would do in each process
     return_memory()
     gc.freeze()  # the garbage collector does not write to frozen objects, so their pages stay shared
 
 
-def _gateway(application: str, threads: int, parent: int) -> Any:
-    """Make the gateway, in each web process. Where processes are forked, the application is already in memory."""
-    from django.conf import settings
-
-    from codservice.run.gateway import Gateway
-
-    # A terminal and systemd tell all processes of a service to stop. Here that waits, in all threads, until the clients
-    # have been told. Forked processes have blocked these signals since the fork.
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    if sys.platform == "linux":
-        die_with_parent(signal.SIGKILL, parent)
-    wsgi = _load(application)
-    if settings.configured:
-        from codservice.accounts.authentication import is_known
-
-        gateway = Gateway(wsgi, threads, is_known)
-    else:
-        gateway = Gateway(wsgi, threads)
-
-    def leave(*_: object) -> None:
-        take_no_more_connections()
-        gateway.is_leaving = True
-        signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
-
-    signal.signal(signal.SIGALRM, lambda *_: signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS))
-    signal.signal(signal.SIGUSR1, leave)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
-    return gateway
-
-
 def serve(web: Web, application: str = APPLICATION) -> None:
     """Serve a WSGI application (`module:name`) until SIGTERM or SIGINT; requests in flight are finished."""
-    from multiprocessing.connection import wait
-
-    from granian.constants import HTTPModes, Interfaces, Loops
-    from granian.http import HTTP1Settings
-    from granian.log import LogLevels
-    from granian.server.mp import MPServer
-
-    class Server(MPServer):
-        """A server whose processes, before they stop, accept no more connections and finish those that they have."""
-
-        def _spawn_worker(self, *args: Any, **kwargs: Any) -> Any:
-            worker = super()._spawn_worker(*args, **kwargs)
-            worker.start = stops_held_back()(worker.start)  # type: ignore[method-assign]
-            # A thread of granian collects ended processes. Until that thread is told, granian thinks that the process
-            # refuses to stop, and kills whichever process has its number by then.
-            worker.is_alive = lambda: not wait([worker.inner.sentinel], timeout=0)  # type: ignore[method-assign]
-            return worker
-
-        def shutdown(self, exit_code: int = 0) -> None:
-            for worker in self.wrks:
-                worker.interrupt_by_parent = True  # from now on its end is expected, whoever tells it to stop
-                with suppress(ProcessLookupError):
-                    os.kill(worker.inner.pid, signal.SIGUSR1)
-            threading.Event().wait(LAST_SECONDS)
-            try:
-                super().shutdown(exit_code)
-            except SystemExit:
-                if not self.interrupt_signal:  # if told to stop, a process that ended just before is no failure
-                    raise
+    from codservice.run.server import CONNECTIONS, Server
 
     allow_open_files(2 * CONNECTIONS)
     if sys.platform == "linux":  # elsewhere processes are not forked
         preload(application)
-    server = Server(
+    Server(
         application,
         address=web.address(),
         port=web.port,
-        interface=Interfaces.ASGINL,
-        loop=Loops.uvloop,
         workers=web.workers,
-        backpressure=CONNECTIONS,
-        http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=HEADER_BYTES),
-        websockets=False,
-        log_level=LogLevels.warning,
-        log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {}},  # its lines go to our handler
-        respawn_failed_workers=True,
-        respawn_interval=0.1,
-        workers_kill_timeout=STOP_SECONDS,
-    )
-    # Closing the terminal means to stop, unless nohup prevents it. granian would restart its processes, which do not
-    # stop by its signal alone.
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    hang_up = signal.SIG_IGN if ignored else server.signal_handler_interrupt
-    server.on_startup(lambda: signal.signal(signal.SIGHUP, hang_up))
-    # SIGUSR1 would end a process that has no handler for it yet, so it is blocked until then.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-    server.serve(target_loader=partial(_gateway, application, web.threads, os.getpid()), wrap_loader=False)
+        threads=web.threads,
+        stop_seconds=STOP_SECONDS,
+    ).run()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from codservice.onebox.__main__ import main
 from codservice.onebox.postgres import postgres
 from codservice.onebox.process import Process
 from codservice.onebox.valkey import valkey
-from codservice.run import gateway, web
+from codservice.run import gateway, server
 from codservice.run.web import Web, serve
 
 
@@ -87,7 +87,7 @@ if __name__ == "__main__":
         gateway.BODY_SECONDS, gateway.REQUEST_SECONDS = 2.0, 4.0
         gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS, gateway.SLICE_SECONDS = 8 << 20, 40, 4.0
         gateway.MOST_AT_DOOR = 5
-        web.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", web.LAST_SECONDS))
+        server.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", server.LAST_SECONDS))
         if "TOLD_AT_FORK" in os.environ:
             os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
         serve(Web.from_environ(), f"tests.run.stub:{os.environ.get('APPLICATION', 'application')}")
