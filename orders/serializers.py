@@ -84,17 +84,6 @@ class DeliveryTypeField(Strict, serializers.ChoiceField):
         return data
 
 
-class Lines(Strict, serializers.ListSerializer):
-    """A list of bodies; gives what `read` gives for each."""
-
-    def clean(self, data: Any) -> Any:
-        if type(data) is not list:
-            raise ValueError("Must be a list.")
-        if not 1 <= len(data) <= MAX_LINES:
-            raise ValueError(f"Must have 1 to {MAX_LINES} entries.")
-        return [self.child.read(line) for line in data]  # type: ignore[union-attr]
-
-
 class Body(serializers.Serializer):
     """A JSON object, read field by field, without what DRF adds for forms, sources and partial updates.
 
@@ -103,9 +92,6 @@ class Body(serializers.Serializer):
 
     default_error_messages = dict.fromkeys(("invalid", "null"), "Must be an object.")
     only_sent = False  # whether the body says what to change: then a field that is not sent has no default
-
-    class Meta:
-        list_serializer_class = Lines
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
         """What could be read, and the errors of the rest, nested as in DRF. Null stands for a field's default."""
@@ -177,6 +163,15 @@ class OrderItemImport(Body):
         return values, errors
 
 
+class Lines(Bodies):
+    """The lines of an order; gives what `read` gives for each."""
+
+    default_error_messages = serializers.Field.default_error_messages  # the usual ones: it is one field of many
+
+    def clean(self, data: Any) -> list[Any]:
+        return [self.child.read(line) for line in super().clean(data)]
+
+
 class OrderImport(Body):
     """An order as a shop took it. Null is the same as leaving an optional field out."""
 
@@ -192,7 +187,7 @@ class OrderImport(Body):
     external_id = Text(max_length=64, allow_null=True, default=None)
     delivery_type = DeliveryTypeField(choices=DeliveryType.choices, allow_null=True, default=DeliveryType.HOME.value)
     source = Text(max_length=64, allow_null=True, allow_blank=True, default=None)
-    items = OrderItemImport(many=True, allow_empty=False, max_length=MAX_LINES)
+    items = Lines(child=OrderItemImport(), max_length=MAX_LINES)
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
         """Read the fields, then find the regions' codes: the commune depends on the wilaya."""
