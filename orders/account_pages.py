@@ -179,10 +179,6 @@ def _deliveries(order: Order, times: list[datetime]) -> dict[tuple[datetime, str
     return found
 
 
-def _may_cancel(order: Order) -> bool:
-    return "cancel" in Order.moves_at(order.status, Role.MERCHANT)
-
-
 @account_page(gone=NO_ORDER)
 @require_safe
 def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
@@ -193,7 +189,7 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         "items": list(shown.items.order_by("position")),
         "timeline": entries,
         "older": older,
-        "may_cancel": _may_cancel(shown),
+        "may_cancel": "cancel" in Order.moves_at(shown.status, Role.MERCHANT),
     }
     return render(request, "orders/order.html", context)
 
@@ -231,16 +227,12 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         messages.error(request, refused.message)
     else:
         messages.success(request, _("The order is canceled."))
-    return _back(id)
+    return redirect("account-order", id=id)
 
 
 def note_order(action: Action, account: Account, id: UUID) -> None:
     """Note an action in the security log by the order's id alone: customers are erased, the log is not."""
     security_log.note(action, target=str(id), target_id=id, account_id=account.id)
-
-
-def _back(id: UUID) -> HttpResponse:
-    return redirect("account-order", id=id)
 
 
 urlpatterns = [

@@ -49,12 +49,7 @@ class HomeForm(PeriodForm):
     """A period, and what it is divided by; by day unless chosen."""
 
     most_days = MOST_DAYS
-    by = forms.ChoiceField(choices=[(name, name) for name in FILES], required=False)
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean()
-        data["by"] = data.get("by") or "day"
-        return data
+    by = forms.TypedChoiceField(choices=[(name, name) for name in FILES], required=False, empty_value="day")
 
 
 # --- The page --------------------------------------------------------------------------------------------------------
@@ -278,11 +273,11 @@ def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:
             number = int(row.key)
             yield [*(WAITS[i] if 0 <= i < len(WAITS) else None for i in (number - 1, number)), row.first_call_count]
     else:
-        counted = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
-        yield [by, *(["units"] if by == "product" else []), *counted, *_RATES]
+        columns = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
+        yield [by, *(["units"] if by == "product" else []), *columns, *_RATES]
         for name, row in rows:
             named = [row.key if by == "day" else name, *([row.unit_count] if by == "product" else [])]
-            yield [*named, *(getattr(row, column) for column in counted), *_plain_rates(row)]
+            yield [*named, *(getattr(row, column) for column in columns), *_plain_rates(row)]
 
 
 def _plain_rates(row: Figures) -> list[float | None]:

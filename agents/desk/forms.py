@@ -99,11 +99,15 @@ class WorkerField(forms.ModelChoiceField):
         return worker
 
 
+def _own_words(max_length: int) -> FreeText:
+    return FreeText(label=_("In your own words"), required=False, max_length=max_length, widget=forms.TextInput)
+
+
 class ReasonForm(Form):
     """Why an order is canceled."""
 
     why = forms.ChoiceField(label=_("Why?"), choices=[("", _("Choose a reason")), *CancelReason.choices])
-    details = FreeText(label=_("In your own words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
+    details = _own_words(MAX_DETAILS)
 
     def clean(self) -> dict[str, Any]:
         _ask_for_words(self)
@@ -148,11 +152,11 @@ class OutcomeForm(Form):
     seal = forms.CharField(required=False, max_length=100)
     asked = forms.UUIDField(required=False)  # the order whose duplicates the screen has asked about
     note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE)
-    details = FreeText(label=_("In your own words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
+    details = _own_words(MAX_DETAILS)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
     to = WorkerField(label=_("To whom?"), required=False, empty_label=_("A supervisor"))
-    handover_reason = FreeText(label=_("In your own words"), required=False, max_length=200, widget=forms.TextInput)
-    skip_reason = FreeText(label=_("In your own words"), required=False, max_length=200, widget=forms.TextInput)
+    handover_reason = _own_words(200)
+    skip_reason = _own_words(200)
     pause = forms.BooleanField(required=False)
 
     def __init__(self, data: Any = None, *, claim_id: UUID, agent: User, pause: bool = False) -> None:

@@ -183,7 +183,8 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     order = Order.live.select_related("account").get(id=order_id)
     # The tag tells the page whose draft note is no longer needed.
     draft = shown.draft_of(order.phone_e164, request.user)
-    messages.success(request, _what_was_done(form, order), extra_tags=f"done-{draft}")
+    said = format_html("{} {}", _what_was_done(form, unturned(order.customer_name)), _link(order))
+    messages.success(request, said, extra_tags=f"done-{draft}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
         notices.warn_of_assignment(request, form.cleaned_data["to"], form.seen_versions)
     if not form.cleaned_data["pause"]:
@@ -348,18 +349,13 @@ def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: Use
     return [*(changes.values() or [refused.message]), _("Nothing was saved.")]
 
 
-def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
-    """What was saved, with a link to the order."""
-    return format_html("{} {}", _written(form, unturned(order.customer_name)), _link(order))
-
-
 def _link(order: Order) -> SafeString:
     named = unturned(listed(filter(None, [order.external_id, order.account.name])))
     address = reverse("admin:orders_order_change", args=[order.id])
     return format_html('<a href="{}">{}</a>', address, _("See the order: %(order)s") % {"order": named})
 
 
-def _written(form: OutcomeForm, name: str) -> str:
+def _what_was_done(form: OutcomeForm, name: str) -> str:
     data = form.cleaned_data
     if data["outcome"] == form.CONFIRM:
         return _("The order of %(name)s is confirmed.") % {"name": name}

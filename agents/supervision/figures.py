@@ -98,13 +98,10 @@ class FiguresForm(PeriodForm):
 
     most_days = MOST_DAYS
     lengths = {1: gettext_lazy("Today")} | PeriodForm.lengths
-    by = forms.ChoiceField(choices=DIVISIONS.items(), required=False)
-    show = forms.ChoiceField(choices=[(column.name, column.title) for column in COLUMNS], required=False)
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean()
-        data["by"], data["show"] = data.get("by") or "day", data.get("show") or "confirmation_rate"
-        return data
+    by = forms.TypedChoiceField(choices=DIVISIONS.items(), required=False, empty_value="day")
+    show = forms.TypedChoiceField(
+        choices=[(column.name, column.title) for column in COLUMNS], required=False, empty_value="confirmation_rate"
+    )
 
 
 @for_supervisors
@@ -129,24 +126,24 @@ def page(request: HttpRequest) -> HttpResponse:
         columns=COLUMNS,
         column=column,
         tiles=_tiles(summary, chosen),
-        chart=_days(column, rows, chosen) if chosen["by"] == "day" else None,
-        rows=_rows(column, rows, names),
+        chart=_day_chart(column, rows, chosen) if chosen["by"] == "day" else None,
+        rows=_row_chart(column, rows, names),
         table=[
             (
-                _said(names[row.key], chosen["by"]),
-                _day(row, chosen),
-                _cells(row, _orders(chosen, **names[row.key].query)),
+                _shown_name(names[row.key], chosen["by"]),
+                _day_address(row, chosen),
+                _cells(row, _orders_address(chosen, **names[row.key].query)),
             )
             for row in rows[:MOST_ROWS]
         ],
-        total=_cells(summary.total, _orders(chosen)),
+        total=_cells(summary.total, _orders_address(chosen)),
         before=_cells(summary.before),
         before_first=chosen["first"] - length - timedelta(days=1),
         before_last=chosen["first"] - timedelta(days=1),
         left_out=max(len(rows) - MOST_ROWS, 0) + (summary.others is not None),
-        reasons=_reasons(summary, chosen),
-        backlog=_backlog(summary),
-        waiting=_waiting(summary),
+        reasons=_reason_chart(summary, chosen),
+        backlog=_backlog_chart(summary),
+        waiting=_waiting_chart(summary),
     )
 
 
@@ -163,7 +160,7 @@ def as_csv(request: HttpRequest) -> HttpResponseBase:
     if summary.others:
         named.append((_("All others"), summary.others))
     header = [chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)]
-    lines = [[name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)] for name, row in named]
+    lines = [[name, *(_csv_value(getattr(row, column)) for column in CSV_COLUMNS)] for name, row in named]
     return table_answer(request, f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv", header, lines)
 
 
@@ -199,12 +196,12 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
     return {key: Name(shops.get(key, "?"), {"shop": key}) for key in keys}
 
 
-def _said(name: Name, by: str) -> str:
+def _shown_name(name: Name, by: str) -> str:
     """The name as the page shows it. Days are written out; the file keeps them in ISO format for spreadsheets."""
     return formats.date_format(date.fromisoformat(name.text), "j N Y") if by == "day" else name.text
 
 
-def _orders(chosen: dict[str, Any], **query: str) -> str:
+def _orders_address(chosen: dict[str, Any], **query: str) -> str:
     """The address of the list of orders to which something happened in the period; what happened is to be appended."""
     asked = urlencode({"status": "all", "did_first": chosen["first"], "did_last": chosen["last"], **query})
     return f"{reverse('admin:orders_order_changelist')}?{asked}&did="
@@ -216,7 +213,7 @@ class Cell(NamedTuple):
     link: str
 
 
-def _day(row: Figures, chosen: dict[str, Any]) -> str:
+def _day_address(row: Figures, chosen: dict[str, Any]) -> str:
     """For an agent's row of a single day, the address of the agent's day; otherwise empty."""
     if chosen["by"] != "agent" or chosen["first"] != chosen["last"]:
         return ""
@@ -224,7 +221,7 @@ def _day(row: Figures, chosen: dict[str, Any]) -> str:
 
 
 def _cells(row: Figures, orders: str = "") -> list[Cell]:
-    """A row of the table. With `orders`, from `_orders`, each count of orders links to them."""
+    """A row of the table. With `orders`, from `_orders_address`, each count of orders links to them."""
     cells = []
     for column in COLUMNS:
         count = getattr(row, column.part or column.name)
@@ -253,7 +250,7 @@ def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
     titles = {
         "confirmed": _("Confirmed"), "canceled": _("Canceled"), "delivered": _("Delivered"), "returned": _("Returned"),
     }  # fmt: skip
-    total, before, orders = summary.total, summary.before, _orders(chosen)
+    total, before, orders = summary.total, summary.before, _orders_address(chosen)
     return [
         Tile(
             name,
@@ -267,7 +264,7 @@ def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
     ]
 
 
-def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
+def _reason_chart(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
     whole = summary.total.canceled  # each order has one reason, which may be empty
     return charts.rows(
         [
@@ -275,7 +272,7 @@ def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
                 cancel_reasons.in_words(row.key) or _("Not specified"),
                 [row.canceled],
                 f"{counted(row.canceled)} · {percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
-                f"{_orders(chosen, reason=row.key)}canceled",
+                f"{_orders_address(chosen, reason=row.key)}canceled",
             )
             for row in summary.reasons[:MOST_REASONS]
             if row.canceled
@@ -283,7 +280,7 @@ def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
     )
 
 
-def _backlog(summary: Summary) -> list[charts.Row]:
+def _backlog_chart(summary: Summary) -> list[charts.Row]:
     address = reverse("admin:orders_order_changelist")
     return charts.rows(
         [
@@ -298,7 +295,7 @@ def _backlog(summary: Summary) -> list[charts.Row]:
     )
 
 
-def _waiting(summary: Summary) -> list[charts.Row]:
+def _waiting_chart(summary: Summary) -> list[charts.Row]:
     """The merchants whose orders wait, those with the most late ones first."""
     found = summary.waiting[: charts.MOST_ROWS]
     names = _names([Figures(key) for key, *_counts in found], "merchant")
@@ -316,7 +313,7 @@ def _waiting(summary: Summary) -> list[charts.Row]:
     )
 
 
-def _rows(column: Column, rows: list[Figures], names: dict[str, Name]) -> list[charts.Row]:
+def _row_chart(column: Column, rows: list[Figures], names: dict[str, Name]) -> list[charts.Row]:
     return charts.rows(
         [
             charts.Bar(names[row.key].text, [_value(row, column) or 0], _with_counts(row, column))
@@ -325,7 +322,7 @@ def _rows(column: Column, rows: list[Figures], names: dict[str, Name]) -> list[c
     )
 
 
-def _days(column: Column, rows: list[Figures], chosen: dict[str, Any]) -> charts.Days:
+def _day_chart(column: Column, rows: list[Figures], chosen: dict[str, Any]) -> charts.Days:
     by_day = {row.key: row for row in rows}
     bars = []
     for number in range((chosen["last"] - chosen["first"]).days + 1):
@@ -374,7 +371,7 @@ def _text(row: Figures, column: Column) -> str:
     return counted(value)
 
 
-def _cell(value: Any) -> Any:
+def _csv_value(value: Any) -> Any:
     if isinstance(value, timedelta):
         return round(value / timedelta(minutes=1), 1)
     return round(value, 4) if isinstance(value, float) else value
