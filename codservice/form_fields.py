@@ -1,18 +1,14 @@
 """Form fields over `codservice.values`: first those of the API's filters, then those that people fill in."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from django import forms
 from django.contrib.admin.views.main import ChangeListSearchForm
-from django.core.signing import BadSignature, Signer
-from django.db.models import Model
 from django.forms.utils import flatatt
-from django.utils.functional import cached_property
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -227,80 +223,6 @@ class QuantityField(forms.IntegerField):
             return values.digits(value, 0, 99_999) if value else None
         except ValueError:
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
-
-
-_SEEN = Signer(salt="form_fields.seen")
-
-
-def _sign(shown: dict[str, Any]) -> str:
-    return _SEEN.sign_object(shown, compress=True)
-
-
-def _read(field: forms.Field, shown: Any) -> Any:
-    """Return a shown value as the field compares it: times were shown as text."""
-    return field.to_python(shown) if isinstance(field, forms.TimeField) else shown
-
-
-class SinceShown(Form):
-    """A form that changes something existing.
-
-    `changed_data` is what differs from what the person was shown, whatever others have changed since. If the form does
-    not say what was shown, it is what differs from now.
-
-    When others have meanwhile changed a field to another value than the person's, the form is refused once, so that
-    nobody overwrites a change unknowingly. Sent again, it is accepted.
-    """
-
-    seen = forms.CharField(widget=forms.HiddenInput, required=False)
-
-    def __init__(self, data: Any = None, *args: Any, initial: dict[str, Any], **kwargs: Any) -> None:
-        self._now = self._shown = initial
-        if data is not None:
-            with suppress(BadSignature):
-                self._shown = _SEEN.unsign_object(data.get("seen", ""))
-        super().__init__(data, *args, initial=self._shown | {"seen": _sign(self._shown)}, **kwargs)
-
-    def clean(self) -> dict[str, Any]:
-        others = {name: self._now.get(name) for name in self.changed_data if self._overwrites(name)}
-        said = _("This has changed since you opened the page. Reload it to see how, or save again to replace it.")
-        for name in others:
-            self.add_error(name, said)
-        if others:  # for other fields, what was shown stays the same
-            self.data = self.data.copy()
-            self.data["seen"] = _sign(self._shown | others)
-        return super().clean() or self.cleaned_data
-
-    def _overwrites(self, name: str) -> bool:
-        if name not in self.cleaned_data or self._now.get(name) == self._shown.get(name):
-            return False
-        field, sent = self.fields[name], self[name].data
-        return all(field.has_changed(_read(field, of.get(name)), sent) for of in (self._shown, self._now))
-
-    @cached_property
-    def changed_data(self) -> list[str]:
-        return [name for name in super().changed_data if name != "seen"]
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """What the person changed. For valid forms."""
-        return {name: self.cleaned_data[name] for name in self.changed_data}
-
-
-class RowSinceShown(SinceShown, forms.ModelForm):
-    """The same for a row. Where the person changed nothing, its present values (`kept`) are validated and written."""
-
-    def __init__(self, data: Any = None, *args: Any, instance: Model, **kwargs: Any) -> None:
-        self.kept = forms.model_to_dict(instance, self._meta.fields)
-        shown = {name: self.base_fields[name].prepare_value(value) for name, value in self.kept.items()}
-        shown |= {name: value.isoformat() for name, value in shown.items() if isinstance(value, time)}
-        super().__init__(data, *args, initial=shown, instance=instance, **kwargs)
-        for name in self.initial.keys() & self.fields.keys():
-            self.initial[name] = _read(self.fields[name], self.initial[name])
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean() or self.cleaned_data
-        data.update({name: self.kept[name] for name in data.keys() & self.kept.keys() - set(self.changed_data)})
-        return data
 
 
 class LongSelect(forms.Select):

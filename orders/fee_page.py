@@ -15,7 +15,8 @@ from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.form_fields import AmountField, SinceShown
+from codservice.concurrent_edits import SinceShown
+from codservice.form_fields import AmountField
 from codservice.i18n_tags import written_amount
 from orders import fees, regions
 from orders.models import DeliveryType

@@ -23,6 +23,7 @@ GROUND = (
     ("docs",),
     ("api", "files"),
     ("accounts",),
+    ("concurrent_edits",),
     (
         "form_fields",
         "django_words",

@@ -26,8 +26,9 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
+from codservice.concurrent_edits import SinceShown
 from codservice.errors import Invalid
-from codservice.form_fields import DayField, Form, SinceShown, Words
+from codservice.form_fields import DayField, Form, Words
 from codservice.i18n_tags import counted
 from webhooks import events, feed, recovery, registry
 from webhooks.models import Event, Webhook

@@ -19,7 +19,7 @@ from agents.supervision import access, for_supervisors
 from codservice import values
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
-from codservice.form_fields import SinceShown
+from codservice.concurrent_edits import SinceShown
 
 MOST = 200  # merchants of one agent; an agent with more should serve all
 MOST_FOUND = 50  # merchants offered besides the chosen ones

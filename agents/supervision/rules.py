@@ -24,7 +24,8 @@ from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.bidi import unturned
-from codservice.form_fields import FreeText, RowSinceShown
+from codservice.concurrent_edits import RowSinceShown
+from codservice.form_fields import FreeText
 from codservice.long_lists import BoundedPaginator
 
 PER_PAGE = 50

@@ -14,7 +14,8 @@ from codservice import mails
 from codservice.accounts import merchants, security_log, sessions, staff
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
-from codservice.form_fields import Form, MailField, RowSinceShown, SinceShown, Words
+from codservice.concurrent_edits import RowSinceShown, SinceShown
+from codservice.form_fields import Form, MailField, Words
 
 
 class MerchantForm(Form):
