@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from codservice.files import sheets
 from codservice.files.headings import Column
-from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWriter, Table, UnreadableTable
+from codservice.files.safe_csv import SafeWriter
+from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, Table, UnreadableTable
 from orders.order_files.columns import COLUMNS
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.sheets import Failed, workbook, write_xlsx

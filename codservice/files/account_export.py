@@ -18,7 +18,7 @@ from django.db.models import BinaryField, Model, Q, QuerySet
 
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.accounts.security_log import By
-from codservice.files.tables import csv_pieces
+from codservice.files.safe_csv import csv_pieces
 from codservice.files.workbooks import Sink
 from codservice.long_lists import is_beyond
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import get_language
 
 from codservice.files import workbooks
-from codservice.files.tables import csv_pieces
+from codservice.files.safe_csv import csv_pieces
 
 
 def table_answer(

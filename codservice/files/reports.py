@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from codservice.files.tables import BOM, Row, SafeWriter, Table
+from codservice.files.safe_csv import BOM, SafeWriter
+from codservice.files.tables import Row, Table
 
 ADDED = ("line", "refused")  # columns that a report adds to the file's own
 

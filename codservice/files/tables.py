@@ -1,29 +1,22 @@
-"""Reads CSV and XLSX files as rows of text, and writes CSV that is safe to open in a spreadsheet.
-
-A spreadsheet runs text that begins with `= + - @` as a formula, even after blanks, and depending on the country it
-takes a comma or a semicolon for the border of a cell. We write an apostrophe before each such beginning, as people do
-themselves. `Table` removes it again, so that a file of ours can come back unchanged.
-"""
+"""Reads CSV and XLSX files as rows of text. Cells that `safe_csv` has escaped are as they were before."""
 
 import csv
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from decimal import Decimal
-from io import StringIO, TextIOWrapper
+from io import TextIOWrapper
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TextIO
+from typing import IO, NamedTuple, TextIO
 
 import msgspec
 
 from codservice.files import sheets
 from codservice.files.encodings import encoding_of
 from codservice.files.headings import MOST_READ, Column, meant
-
-BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
+from codservice.files.safe_csv import unescaped
 
 # Characters of a row of a CSV file: after an open quotation mark, or without line ends, a row would be the whole file.
 MAX_RECORD = sheets.MAX_ROW
@@ -34,23 +27,8 @@ SHORT = 60  # characters of a cell
 SURE = 3  # a row that names so many of our columns is certainly a header
 _SEPARATOR = re.compile('"?sep=([,;\t|])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
-_PIECE = 64 << 10
 _NOT_UTF_8 = "{} is not UTF-8. Save it as “CSV UTF-8”."
 _row_of = msgspec.json.Decoder(list[str]).decode
-
-# Where some spreadsheet begins a cell, and the signs with which it then runs a formula; the wide ones are those of East
-# Asian keyboards. Blanks may precede a sign. They contain no border of cells, so that nothing is looked at twice,
-# whatever a cell is full of. Quotation marks count as blanks: at a border that we did not mean, a spreadsheet takes
-# them away, closed or not.
-_BEGINS = r"(?:^|(?<=[,;\t\r\n]))"
-_BLANKS = r"['\" \v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
-_FORMULA = rf"(?={_BLANKS}[=+\-@＝＋－＠\t\r\n])"
-_escape = re.compile(_BEGINS + _FORMULA).sub
-_unescape = re.compile(f"{_BEGINS}'{_FORMULA}").sub
-# Most cells have no such sign at all, or begin with a letter or digit and have no border of cells. Checking that first
-# is quicker than looking at each place.
-_has_sign = re.compile(r"[=+\-@＝＋－＠\t\r\n]").search
-_begins_plainly = re.compile(r"[^\W_][^,;\t\r\n]*+\Z").match
 
 
 class Row(NamedTuple):
@@ -212,7 +190,7 @@ class Table:
         if self._rows is not None:
             self._rows.seek(0)
             for line, row in enumerate(self._rows, start=1):
-                yield line, line, [_original(cell) for cell in _row_of(row)]
+                yield line, line, [unescaped(cell) for cell in _row_of(row)]
             return
         line = 1
         try:
@@ -231,7 +209,7 @@ class Table:
                     # Rows within a cell: Google quotes nothing in .tsv, so a quotation mark is part of a text.
                     if end > line and self.path.suffix.lower() == ".tsv" and any("\t" in cell for cell in cells):
                         raise _Endless
-                    yield line, end, [_original(cell.strip()) for cell in cells]
+                    yield line, end, [unescaped(cell.strip()) for cell in cells]
                     line, lines.taken = end + 1, 0
         except _Endless:
             raise UnreadableTable(
@@ -323,49 +301,3 @@ class _Lines:
         if self.taken > MAX_RECORD:
             raise _Endless
         return line
-
-
-def _original(cell: str) -> str:
-    return _unescape("", cell) if "'" in cell else cell
-
-
-def escaped(cell: str) -> str:
-    """A text for a cell that no spreadsheet runs, escaped where `Table` would otherwise take an apostrophe away."""
-    return _escape("'", cell) if _original(cell) != cell else cell
-
-
-class SafeWriter:
-    """Writes rows as CSV (RFC 4180) that runs no formula when a spreadsheet opens it.
-
-    With semicolons, numbers have a decimal comma, as the spreadsheets that expect them do: `4500.50` would be text.
-    """
-
-    def __init__(self, file: TextIO, delimiter: str = ",") -> None:
-        self._write = csv.writer(file, delimiter=delimiter).writerow
-        self._text = _with_comma if delimiter == ";" else str
-
-    def write(self, cells: Iterable[Any]) -> None:
-        """Write a row. None is an empty cell."""
-        texts = [cell if cell is None or type(cell) is str else self._text(cell) for cell in cells]
-        self._write(
-            [_escape("'", text) if text and _has_sign(text) and not _begins_plainly(text) else text for text in texts]
-        )
-
-
-def _with_comma(cell: Any) -> str:
-    return str(cell).replace(".", ",") if isinstance(cell, Decimal | float) else str(cell)
-
-
-def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimiter: str = ",") -> Iterator[bytes]:
-    """The bytes of a CSV file of the header and these rows, as SafeWriter writes them, about 64 KiB at a time."""
-    piece = StringIO(newline="")
-    piece.write(BOM)
-    writer = SafeWriter(piece, delimiter)
-    writer.write(header)
-    for row in rows:
-        writer.write(row)
-        if piece.tell() >= _PIECE:
-            yield piece.getvalue().encode("utf-8", "replace")
-            piece.seek(0)
-            piece.truncate()
-    yield piece.getvalue().encode("utf-8", "replace")

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from codservice.files.tables import escaped
+from codservice.files.safe_csv import escaped
 
 CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # What spreadsheets accept: rows of a sheet, characters of a cell.

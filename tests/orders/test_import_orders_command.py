@@ -21,7 +21,8 @@ from django.db import connections, transaction
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.files import file_command
-from codservice.files.tables import Row, SafeWriter, Table
+from codservice.files.safe_csv import SafeWriter
+from codservice.files.tables import Row, Table
 from orders import customer_data
 from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderItem, Status, StatusChange

@@ -4,7 +4,7 @@ from typing import Any
 
 from codservice import commands
 from codservice.accounts.account_argument import add_account_argument, find_account
-from codservice.files.tables import csv_pieces
+from codservice.files.safe_csv import csv_pieces
 from codservice.wire import dump_json
 from orders.export import BATCH, COLUMNS, batches
 from orders.models import Order, Status
