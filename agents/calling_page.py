@@ -64,7 +64,7 @@ class MerchantsRulesForm(rules.HoursForm):
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
-    """The live account's rules, in test mode too: calls of test orders are planned by them (`agents.rehearsal`)."""
+    """The live account's rules, in test mode too: calls of test orders are planned by them (`agents.test_mode`)."""
     account = account.live or account
     kept = CallingRules.of(account.id)
     sent = request.POST if request.method == "POST" else None

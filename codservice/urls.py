@@ -12,7 +12,7 @@ urlpatterns = [
     path("api/v1/", include("orders.regions.urls")),
     path("api/v1/", include("inventory.urls")),
     path("api/v1/", include("webhooks.urls")),
-    path("api/v1/test/", include("agents.rehearsal.urls")),
+    path("api/v1/test/", include("agents.test_mode.urls")),
     path("console/", include("agents.urls")),
     path("docs/", include("codservice.docs.urls")),
     path("docs", RedirectView.as_view(pattern_name="docs")),  # as people type it

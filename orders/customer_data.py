@@ -30,7 +30,7 @@ from orders import anonymising, bodies, phones
 from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, has_phone
 from orders.order_files.columns import WHOSE
 from orders.reading import with_detail
-from webhooks import personal
+from webhooks import redaction
 
 BATCH = 200  # orders that one transaction erases
 REFUSED = 50  # refused rows that are read at a time; one may have a megabyte
@@ -155,11 +155,11 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             security_log.note(Action.ERASED, target=account.name, account_id=account.id)
 
     orders = of_customer(account, phone).filter(account=account)
-    known, told = set[UUID](), personal.Found({}, 0)
+    known, told = set[UUID](), redaction.Found({}, 0)
     while ids := list(orders.values_list("id", flat=True)[:BATCH]):
         if not known.issuperset(ids):  # at first, and when other orders have got the number meanwhile
             known = {*orders.values_list("id", flat=True)}
-            told = personal.events_of(account.id, known)
+            told = redaction.events_of(account.id, known)
         with transaction.atomic():
             locked = list(orders.filter(id__in=ids).order_by("id").select_for_update(no_key=True))
             if open_count := still_open(orders.filter(id__in=ids)).count():
@@ -167,7 +167,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             if not locked:
                 continue
             # Test orders may still change: find the events about them that were published since `told` was read.
-            events = [*told.of(ids), *personal.events_of(account.id, ids, since=told.since).of(ids)]
+            events = [*told.of(ids), *redaction.events_of(account.id, ids, since=told.since).of(ids)]
             _erase_orders(account.id, [order.id for order in locked], events)
             count += len(locked)
             note()
@@ -181,7 +181,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
 def _erase_orders(account_id: UUID, ids: Sequence[UUID], events: Sequence[UUID]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_ERASE, {"orders": ids, "nobody": anonymising.NOBODY})
-    personal.overwrite(events, anonymising.TOLD)
+    redaction.overwrite(events, anonymising.TOLD)
     _renew_kept_answers(account_id, ids)
 
 
@@ -205,14 +205,14 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
     }
     if not had:
         return
-    told = personal.events_of(account_id, had).of(had)
+    told = redaction.events_of(account_id, had).of(had)
     with transaction.atomic():
         # Orders are locked before what belongs to them, as in anonymising.
         list(Order.objects.filter(id__in=had).order_by("id").select_for_update(no_key=True).values_list("id"))
         for order_id, until in had.items():
             until_then = OrderEdit.objects.filter(order=order_id, at__lte=until)
             until_then.exclude(field__regex=_NUMBERS).update(old="", new="")
-        personal.overwrite(
+        redaction.overwrite(
             told, anonymising.TOLD, where=lambda data: phones.e164_or_none(data["customer_phone"]) == phone
         )
         _renew_kept_answers(account_id, had)

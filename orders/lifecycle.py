@@ -25,7 +25,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.days import ALGIERS
 from codservice.errors import Refused
-from orders import movement
+from orders import moves
 from orders.models import CallNote, CallState, Move, Order, Status
 from orders.order_events import told_of_call
 from orders.reading import COLUMNS
@@ -177,9 +177,9 @@ def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
     """
     if _is_noted(call):
         return
-    steps = [movement.make(order, allowed(order, "confirm", actor), "") for order in orders]
+    steps = [moves.make(order, allowed(order, "confirm", actor), "") for order in orders]
     _note(orders, call)
-    movement.write(steps, actor)
+    moves.write(steps, actor)
 
 
 def cancel(
@@ -212,11 +212,11 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
             refused[order.id] = AlreadyDecided(cannot_be_done(order.status))
             continue
         try:
-            steps.append(movement.make(order, allowed(order, "cancel", actor), reason))
+            steps.append(moves.make(order, allowed(order, "cancel", actor), reason))
         except Refused as refusal:
             refused[order.id] = refusal
     if steps:
-        movement.write(steps, actor)
+        moves.write(steps, actor)
     return refused
 
 
@@ -261,7 +261,7 @@ def move(
             raise Changed
         if call is not None:
             _note([order], call)
-        movement.write([movement.make(order, step, reason)], actor)
+        moves.write([moves.make(order, step, reason)], actor)
     return order
 
 

@@ -101,7 +101,7 @@ class LiveOrders(models.Manager["Order"]):
 class Order(models.Model):
     """An order that is paid in cash at the door.
 
-    Created by `orders.importing`; changed by `lifecycle` and `shipments`, whose moves `movement` writes, by `editing`
+    Created by `orders.importing`; changed by `lifecycle` and `shipments`, whose moves `moves` writes, by `editing`
     and by `anonymising`.
     """
 

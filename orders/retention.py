@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from orders import anonymising
 from orders.anonymising import NOBODY
 from orders.models import ENDED
-from webhooks import personal
+from webhooks import redaction
 
 BATCH = 200  # orders that one statement anonymises or deletes
 LOOK = 10_000  # test orders whose events are searched at once, which takes as long as for one order
@@ -129,17 +129,17 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
         for account_id, _created_at, order_id in old:
             of_twins.setdefault(account_id, []).append(order_id)
         for account_id, ids in of_twins.items():
-            told = personal.events_of(account_id, ids)
+            told = redaction.events_of(account_id, ids)
             for start in range(0, len(ids), BATCH):
                 yield {"test_orders": _delete_tests(account_id, ids[start : start + BATCH], told)}
 
 
-def _delete_tests(account_id: UUID, ids: list[UUID], told: personal.Found) -> int:
+def _delete_tests(account_id: UUID, ids: list[UUID], told: redaction.Found) -> int:
     """Delete these orders of one twin, except those that are locked. Returns how many were deleted."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_DELETE_TESTS, {"orders": ids})
         deleted = {id_ for (id_,) in cursor.fetchall()}
         # Deleted orders have no more events after these.
-        events = [*told.of(ids), *personal.events_of(account_id, ids, since=told.since).of(ids)]
-        personal.overwrite(events, anonymising.TOLD, where=lambda data: data["id"] in deleted)
+        events = [*told.of(ids), *redaction.events_of(account_id, ids, since=told.since).of(ids)]
+        redaction.overwrite(events, anonymising.TOLD, where=lambda data: data["id"] in deleted)
     return len(deleted)

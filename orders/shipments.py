@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from codservice.accounts.actor import Actor, Role
 from codservice.errors import Refused
-from orders import importing, lifecycle, movement
+from orders import importing, lifecycle, moves
 from orders.models import IS_LIVE, Move, Order, Status
 from orders.order_events import OrderEventWithNumber
 
@@ -48,7 +48,7 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
     `account_id`, other accounts' orders do not exist; without it, test orders do not.
     """
     outcomes: list[bool | Refused] = []
-    steps: list[movement.Step] = []
+    steps: list[moves.Step] = []
     with transaction.atomic():
         orders = _lock(shipments, account_id)
         for shipment in shipments:
@@ -59,16 +59,16 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
             if shipment.seen_version not in (None, order.version):
                 outcomes.append(lifecycle.Changed())
                 continue
-            moves = _route(Status(order.status), shipment.status, actor.role)
-            if moves is None and _route(shipment.status, Status(order.status), actor.role) is None:
+            route = _route(Status(order.status), shipment.status, actor.role)
+            if route is None and _route(shipment.status, Status(order.status), actor.role) is None:
                 said = {**lifecycle.status_in_words(order), "to": shipment.status.label.lower()}
                 refusal = lifecycle.AlreadyDecided(_("The order is %(status)s; it cannot become %(to)s.") % said)
                 outcomes.append(refusal)
                 continue
-            steps += [movement.make(order, move, shipment.reason) for move in moves or ()]
-            outcomes.append(bool(moves))
+            steps += [moves.make(order, move, shipment.reason) for move in route or ()]
+            outcomes.append(bool(route))
         if steps:
-            movement.write(steps, actor)
+            moves.write(steps, actor)
     return outcomes
 
 
@@ -105,7 +105,7 @@ def _lock(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID |
     else:
         ids |= {*importing.orders_with(account_id, {shipment.external_id for shipment in shipments}).values()}
         named = Q(RawSQL("account_id = coalesce(%s, account_id)", [account_id], BooleanField()), id__in=ids)
-    orders = Order.objects.filter(named).only(*movement.COLUMNS, *OrderEventWithNumber.__struct_fields__)
+    orders = Order.objects.filter(named).only(*moves.COLUMNS, *OrderEventWithNumber.__struct_fields__)
     locked = lifecycle.lock(orders)
     by_external_id: dict[UUID | str | None, Order] = {
         order.external_id: order for order in locked if account_id is not None and order.external_id

@@ -54,7 +54,7 @@ def unclaimed(webhook: str, most: str) -> str:
 
 
 # The token on claims that no worker settles any more: of deliveries that are put off, and of attempts whose answer must
-# not be written (`personal`). They do not count as under way.
+# not be written (`redaction`). They do not count as under way.
 NOBODY = UUID(int=0)
 UNDER_WAY = f"""(
     SELECT * FROM webhooks_claim WHERE until > now() AND token <> '{NOBODY}'

@@ -29,7 +29,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.reports import ADDED
-from codservice.uploads import arrival, wording, work
+from codservice.uploads import arrival, processing, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
 from codservice.uploads.models import RefusedRow, Upload
@@ -156,7 +156,8 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     with transaction.atomic():
         is_ended = ended.update(status=Status.STOPPED, finished_at=Now(), claim=None, claimed_until=None)
         if is_ended:
-            work.forget_file(id)  # in the same transaction: erasing a customer does not search ended uploads' files
+            # In the same transaction: erasing a customer does not search ended uploads' files.
+            processing.forget_file(id)
             security_log.note(Action.UPLOAD_STOPPED, target=shown.name, target_id=id, account_id=account.id)
     if is_ended:
         messages.success(request, gettext("The upload is stopped."))

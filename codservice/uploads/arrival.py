@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 from codservice import values
 from codservice.accounts.models import Account, User
 from codservice.errors import Refused
-from codservice.uploads import work
+from codservice.uploads import processing
 from codservice.uploads.models import Piece, RefusedRow, Upload
 
 PIECE_BYTES = 256 << 10  # seconds on a slow line; a request's body may have 1 MiB
@@ -52,7 +52,7 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
     with transaction.atomic():
         Account.lock(account.pk)
         again = Upload.objects.filter(account=account, kind=kind, user_id=user.id, name=name, size=size)
-        work.give_way(again.filter(status=Upload.Status.ARRIVING))
+        processing.give_way(again.filter(status=Upload.Status.ARRIVING))
         if Upload.objects.filter(account=account, status__in=Upload.OPEN).count() >= MAX_OPEN:
             raise Unacceptable(_("Earlier files are not finished. Match their columns, wait for them, or stop one."))
         return Upload.objects.create(

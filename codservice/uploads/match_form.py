@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from codservice.files.headings import by_cells, key, meant
 from codservice.form_fields import Form, Words
 from codservice.i18n_tags import listed
-from codservice.uploads import wording, work
+from codservice.uploads import processing, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Upload
 
@@ -25,7 +25,7 @@ class MatchForm(Form):
     """Asks which of the file's columns holds each of ours, or for some of ours which text all rows have instead."""
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
-        self.rows = [row.cells for row in islice(work.rows_of(upload), ROWS_LOOKED_AT)]
+        self.rows = [row.cells for row in islice(processing.rows_of(upload), ROWS_LOOKED_AT)]
         self.headings = _headings(upload, self.rows)
         super().__init__(data, initial=_guess(upload, self.rows, self.headings), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id

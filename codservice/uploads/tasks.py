@@ -1,15 +1,15 @@
 from celery import shared_task
 from celery.signals import worker_shutting_down
 
-from codservice.uploads import work
+from codservice.uploads import processing
 
 
 @shared_task
 def go_on() -> int:
     """Work on uploads and return the number of turns. Each worker runs it by its own clock (WORKER_SCHEDULE)."""
-    return work.go_on()
+    return processing.go_on()
 
 
 @worker_shutting_down.connect
 def stop(**kwargs: object) -> None:
-    work.stop()
+    processing.stop()

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from agents.rehearsal import playing
+from agents.test_mode import simulation
 from codservice.accounts.models import Account
 from orders.models import CallNote
 from tests.agents.screens import next_order
@@ -17,13 +17,13 @@ def test_each_that_decides_nothing_has_a_button(alice: Account, browser: Client)
     make_order(alice)
     text = browser.get(next_order(browser).address).content.decode()
 
-    assert {*playing.OUTCOMES} <= {*re.findall(r'<button [^>]*name="outcome" value="(\w+)"', text)}
+    assert {*simulation.OUTCOMES} <= {*re.findall(r'<button [^>]*name="outcome" value="(\w+)"', text)}
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/fr"])
 @pytest.mark.parametrize(
     ("page", "outcomes"),
-    [("orders.md", CallNote.Outcome), ("webhooks.md", playing.OUTCOMES), ("test-mode.md", playing.OUTCOMES)],
+    [("orders.md", CallNote.Outcome), ("webhooks.md", simulation.OUTCOMES), ("test-mode.md", simulation.OUTCOMES)],
 )
 def test_each_stands_in_the_pages(folder: str, page: str, outcomes: list[CallNote.Outcome]) -> None:
     text = (CHECKOUT / folder / page).read_text()

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
 from codservice.files.headings import meant
-from codservice.uploads import work
+from codservice.uploads import processing
 from codservice.uploads.models import RefusedRow, Upload
 from inventory import product_files
 from inventory.models import Product, StockMovement
@@ -32,10 +32,10 @@ HEADER = ("Référence", "Désignation", "Prix de vente", "Qté en stock", "En v
 ROBE = ("ROBE", "Robe kabyle", "4 500,50 DA", "12", "oui", "https://shop.example/robe.jpg", "S, M, L")
 WORKER = """
 import django; django.setup()
-from codservice.uploads import work
+from codservice.uploads import processing
 from inventory.product_files import ProductRows
 ProductRows.batch = 500
-work.go_on()
+processing.go_on()
 """
 
 
@@ -157,7 +157,7 @@ def test_a_file_is_taken_in_by_a_few_statements(alice: Account, browser: Client)
         upload = send(browser, csv_of(rows, HEADER[:4]))
         browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
         with CaptureQueriesContext(connection) as queries:
-            work.go_on()
+            processing.go_on()
         upload.refresh_from_db()
         assert upload.counts == {"created": count, "refused": 1}
         return len(queries)
@@ -169,7 +169,8 @@ def test_what_was_said_of_a_sku_before_a_restart_is_still_known(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProductRows, "batch", 2)
-    monkeypatch.setattr(work, "SECONDS", 0)  # stop after each batch, so that the next one starts as after a restart
+    # Stop after each batch, so that the next one starts as after a restart.
+    monkeypatch.setattr(processing, "SECONDS", 0)
     rows = [("A", "First", "1", "5"), ("B", "", "", ""), ("A", "Second", "1", "9"), ("B", "B", "1", "")]
     upload = take_in(browser, send(browser, csv_of(rows, HEADER[:4])))
     assert upload.counts == {"created": 1, "refused": 3}
@@ -194,7 +195,7 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     Product.objects.filter(sku="P1").update(stock_quantity=4)
     Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))  # its claim has run out
 
-    work.go_on()
+    processing.go_on()
 
     upload.refresh_from_db()
     refused = count // 100

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk import claims
-from agents.rehearsal import playing
+from agents.test_mode import simulation
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, SecurityEntry
 from codservice.api.models import IdempotencyRecord
@@ -27,7 +27,7 @@ from tests.harness.background import Background, eventually
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import contents, wait_for_lock
 from tests.harness.plans import looks_at_events
-from webhooks import delivery, personal, registry
+from webhooks import delivery, redaction, registry
 from webhooks.models import Attempt, Claim, Delivery, Event
 from webhooks.posts import Outcome
 
@@ -447,7 +447,7 @@ def test_a_test_order_goes_on_without_its_customer(alice: Account) -> None:
     twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
     order = factories.make_order(twin, customer_name=NAME, phone=PHONE)
     customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
-    playing.move("confirm", order.id, account_id=twin.id)
+    simulation.move("confirm", order.id, account_id=twin.id)
     order.refresh_from_db()
     assert (order.status, order.customer_name) == ("confirmed", "—")
 
@@ -455,7 +455,7 @@ def test_a_test_order_goes_on_without_its_customer(alice: Account) -> None:
 def test_however_much_was_told_it_is_overwritten(nadia: Order) -> None:
     """An order takes ten thousand changes, and each is an event."""
     events = list(Event.objects.filter(kind__startswith="order.").values_list("id", flat=True))
-    personal.overwrite([*events, *(uuid4() for _ in range(70_000))], {"customer_name": "—", "external_id": None})
+    redaction.overwrite([*events, *(uuid4() for _ in range(70_000))], {"customer_name": "—", "external_id": None})
     assert "webhooks_event" not in knowing(NAME)
 
 
@@ -495,11 +495,11 @@ def test_who_gets_the_number_amid_an_erasure_is_looked_for_too(
 
 @pytest.mark.django_db(transaction=True)
 def test_what_was_told_is_found_page_by_page(alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = personal.events_of(alice.id, [nadia.id])
+    found = redaction.events_of(alice.id, [nadia.id])
     assert len(found.of([nadia.id])) == 4
-    monkeypatch.setattr(personal, "_PAGE", 1)
-    assert personal.events_of(alice.id, [nadia.id]).by_order == found.by_order
+    monkeypatch.setattr(redaction, "_PAGE", 1)
+    assert redaction.events_of(alice.id, [nadia.id]).by_order == found.by_order
     # Older transactions, of any database, may still be under way.
     eventually(
-        lambda: not personal.events_of(alice.id, [nadia.id], since=personal.events_of(alice.id, []).since).by_order
+        lambda: not redaction.events_of(alice.id, [nadia.id], since=redaction.events_of(alice.id, []).since).by_order
     )

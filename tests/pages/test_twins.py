@@ -18,8 +18,8 @@ from django.utils import timezone
 import agents
 from agents.desk import claims, decisions, overview
 from agents.models import CallingRules, Claim
-from agents.rehearsal import playing
 from agents.supervision import bulk_update, performance
+from agents.test_mode import simulation
 from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey
@@ -64,10 +64,10 @@ def twin(world: World) -> Account:
             external_id=NUMBER if number == 0 else f"{NUMBER}-{number}",
             items=[order_line(product_name=MARK, product_id=product.id, quantity=1, unit_price=100)],
         )
-        for outcome in playing.OUTCOMES:
-            playing.call(order.id, outcome, account_id=twin.id)
+        for outcome in simulation.OUTCOMES:
+            simulation.call(order.id, outcome, account_id=twin.id)
         for step in way:
-            playing.move(step, order.id, account_id=twin.id)
+            simulation.move(step, order.id, account_id=twin.id)
     webhook = registry.register(twin.id, url=f"https://203.0.114.1/{MARK}", events=["order.confirmed"])[0]
     write_delivery(webhook, "failed", attempts=4, body=f'{{"name": "{MARK}"}}')
     return twin
@@ -188,9 +188,9 @@ def make_twin(world: World) -> None:
     other = ApiKey.issue(world.charlie, name="Trial", is_test=True)[0].account
     for way in (("cancel",), ("confirm", "ship", "deliver"), ("confirm", "ship", "return")):
         order = make_order(other)
-        playing.call(order.id, CallNote.Outcome.BUSY, account_id=other.id)
+        simulation.call(order.id, CallNote.Outcome.BUSY, account_id=other.id)
         for step in way:
-            playing.move(step, order.id, account_id=other.id)
+            simulation.move(step, order.id, account_id=other.id)
         CallNote.objects.filter(order=order).update(
             agent=world.agent, callback_at=timezone.now() - timedelta(hours=2), outcome=CallNote.Outcome.CALLBACK
         )
@@ -222,12 +222,12 @@ def test_pending_test_orders_are_no_figure_of_metrics(world: World, twin: Accoun
 def test_a_test_order_stays_one_whatever_becomes_of_it(world: World, twin: Account) -> None:
     assert set(Order.objects.filter(account=twin).values_list("call_state", flat=True)) == {CallState.TEST}
     assert not Order.objects.exclude(account=twin).filter(call_state=CallState.TEST).exists()
-    assert playing._ACTOR.role == Role.SUPERVISOR
+    assert simulation._ACTOR.role == Role.SUPERVISOR
 
 
 # --- What the rooms' code reads --------------------------------------------------------------------------------------
 
-FREE = {"management", "rehearsal", "migrations"}  # they read one account, by its name or key
+FREE = {"management", "test_mode", "migrations"}  # they read one account, by its name or key
 # By one of these, a part of a statement says which orders it means: by call state, or a selection made before.
 SAYS = ("call_state", "{_DUE}", "{due}", "{which}", "o.id = ANY(%(ids)s)", "WHERE id = ANY(%(ids)s)",
         "WHERE id = ANY(%(orders)s)", "JOIN free", "FROM alike")  # fmt: skip

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from codservice.files import workbooks
-from codservice.uploads import arrival, work
+from codservice.uploads import arrival, processing
 from codservice.uploads.models import Upload
 
 PAGE = "/account/orders/upload"
@@ -62,7 +62,7 @@ def send(browser: Client, data: bytes, name: str = "orders.csv", page: str = PAG
     upload = announce(browser, data, name, page)
     for number in range(arrival.piece_count(upload)):
         assert send_piece(browser, upload, number, data).status_code == 200
-    work.go_on()
+    processing.go_on()
     upload.refresh_from_db()
     return upload
 
@@ -79,7 +79,7 @@ def take_in(browser: Client, upload: Upload, **changes: str) -> Upload:
     seen = {"seen": str(context["same"].id)} if context["same"] else {}
     answer = browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload) | seen | changes)
     assert answer.status_code == 302, answer.content.decode()
-    work.go_on()
+    processing.go_on()
     upload.refresh_from_db()
     return upload
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account
-from codservice.uploads import arrival, work
+from codservice.uploads import arrival, processing
 from codservice.uploads.models import Upload
 from orders import demo
 from orders.models import Order, OrderItem
@@ -113,7 +113,7 @@ def test_invoices_are_uploaded_and_counted_to_the_line(
     page.get_by_role("button", name="Envoyer le fichier").click()
     page.wait_for_url("**/account/uploads/*")
     assert Upload.objects.get().pieces.count() > 1
-    work.go_on()
+    processing.go_on()
     page.get_by_role("button", name="Enregistrer les lignes").wait_for()  # the page has refreshed by itself
     axe(page)
     assert page.get_by_label("Commune", exact=True).locator("option:checked").inner_text() == "customer_commune"
@@ -129,7 +129,7 @@ def test_invoices_are_uploaded_and_counted_to_the_line(
     page.get_by_role("button", name="Enregistrer les lignes").click()
     page.get_by_role("progressbar").wait_for()
     axe(page)
-    work.go_on()
+    processing.go_on()
     page.get_by_role("heading", name="Lignes refusées").wait_for()
     axe(page)
 

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 
 from codservice.accounts.models import Account
-from codservice.uploads import work
+from codservice.uploads import processing
 from codservice.uploads.models import Block, RefusedRow, Upload
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import make_order
@@ -18,7 +18,7 @@ from tests.uploads.files import chosen, csv_of, row, send
 from webhooks.models import Event
 
 ROWS = 6000
-WORKER = "import django; django.setup(); from codservice.uploads import work; work.go_on()"
+WORKER = "import django; django.setup(); from codservice.uploads import processing; processing.go_on()"
 
 
 @pytest.mark.process
@@ -39,7 +39,7 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     upload.refresh_from_db()
     assert (upload.status, Order.objects.count()) == ("running", upload.counts["imported"])
 
-    work.go_on()
+    processing.go_on()
 
     upload.refresh_from_db()
     refused = ROWS // 10

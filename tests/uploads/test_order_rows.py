@@ -10,7 +10,7 @@ from django.utils.translation import gettext, override
 
 from codservice import values
 from codservice.accounts.models import Account
-from codservice.uploads import work
+from codservice.uploads import processing
 from codservice.uploads.models import RefusedRow, Upload
 from orders import fees, regions
 from orders.models import DeliveryType, Order, OrderItem
@@ -176,7 +176,7 @@ def test_a_file_that_the_version_before_has_matched_has_one_piece_in_each_row(br
     places = {name: int(place) for name, place in chosen(browser, upload).items() if "constant" not in name}
     Upload.objects.filter(id=upload.id).update(status=Upload.Status.RUNNING, mapping=places)
 
-    work.go_on()
+    processing.go_on()
 
     assert list(OrderItem.objects.values_list("quantity", flat=True)) == [1, 1]
 

@@ -19,7 +19,7 @@ from codservice.accounts import merchants
 from codservice.accounts.models import Account, Membership
 from codservice.files.sheets import MAX_ROW
 from codservice.retention import SWEEPS
-from codservice.uploads import account_pages, arrival, work
+from codservice.uploads import account_pages, arrival, processing
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, Order, OrderItem, StatusChange
 from orders.order_files.rows import OrderRows
@@ -97,7 +97,7 @@ def test_a_small_file_may_come_without_scripts(browser: Client) -> None:
     answer = browser.post(PAGE, {"file": SimpleUploadedFile("C:\\orders.CSV", csv_of([row()]))})
     upload = Upload.objects.get()
     assert (answer.url, upload.name) == (f"/account/uploads/{upload.id}", "orders.CSV")
-    work.go_on()
+    processing.go_on()
     assert "Nom du client" in browser.get(answer.url).content.decode()
 
 
@@ -105,7 +105,7 @@ def test_a_file_of_several_pieces_may_come_without_scripts(browser: Client) -> N
     data = csv_of(row(number, address="x" * 100) for number in range(2500))
     assert arrival.PIECE_BYTES < len(data) < 4 * arrival.PIECE_BYTES
     assert browser.post(PAGE, {"file": SimpleUploadedFile("orders.csv", data)}).status_code == 302
-    work.go_on()
+    processing.go_on()
     upload = Upload.objects.get()
     assert (upload.status, upload.row_count) == (Status.MATCHING, 2500)
 
@@ -189,7 +189,7 @@ def test_a_file_of_long_rows_is_not_held_in_memory(browser: Client) -> None:
     answer = browser.post(f"/account/uploads/{upload.id}", {"sku": "0", "name": "1", "script": "2"})
     assert answer.status_code == 302
     tracemalloc.start()
-    work.go_on()
+    processing.go_on()
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     upload.refresh_from_db()
@@ -220,7 +220,7 @@ def test_pieces_come_in_any_order_and_twice(browser: Client, monkeypatch: pytest
     assert send_piece(browser, upload, 0, data[1:40]).status_code == 422
     assert send_piece(browser, upload, 0, data).json() == {"whole": True}
     assert send_piece(browser, upload, 0, data).json() == {"whole": True}
-    work.go_on()
+    processing.go_on()
     assert take_in(browser, Upload.objects.get()).counts == {"imported": 2, "refused": 0}
 
 
@@ -236,7 +236,7 @@ def test_what_was_killed_goes_on_behind_the_last_batch(
     monkeypatch.setattr(OrderRows, "batch", 10)
     rows = [row("first"), *(row("") for _ in range(30)), row("A2"), row("first"), row("A3", phone="1")]
     upload = send(browser, csv_of(rows))
-    whole, batches = work._take_batch, []
+    whole, batches = processing._take_batch, []
 
     def killed(*args: Any) -> None:
         batches.append(1)
@@ -247,15 +247,15 @@ def test_what_was_killed_goes_on_behind_the_last_batch(
         if not committed:
             whole(*args)
 
-    monkeypatch.setattr(work, "_take_batch", killed)
+    monkeypatch.setattr(processing, "_take_batch", killed)
     with pytest.raises(Killed):
         take_in(browser, upload)
     assert 0 < Order.objects.count() < 30
-    monkeypatch.setattr(work, "_take_batch", whole)
-    assert work.go_on() == 0, "somebody may still be at it"
+    monkeypatch.setattr(processing, "_take_batch", whole)
+    assert processing.go_on() == 0, "somebody may still be at it"
     Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))
 
-    assert work.go_on() == 1
+    assert processing.go_on() == 1
 
     upload.refresh_from_db()
     assert (upload.status, upload.counts) == (Status.DONE, {"imported": 32, "refused": 2})
@@ -286,7 +286,7 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_file_up_for_as_long(browser:
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
     Upload.objects.update(claim=claim, claimed_until=Now() + timedelta(hours=1))
 
-    assert work.go_on() == 1
+    assert processing.go_on() == 1
 
     assert Upload.objects.get().status == Status.DONE
 
@@ -296,8 +296,8 @@ def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatc
     monkeypatch.setattr(OrderRows, "take", lambda self, entries: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         take_in(browser, upload)
-    Upload.objects.update(claimed_until=None, tries=work.MOST_TRIES)
-    work.go_on()
+    Upload.objects.update(claimed_until=None, tries=processing.MOST_TRIES)
+    processing.go_on()
     assert Upload.objects.get().status == Status.FAILED
     assert "We could not continue with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
@@ -311,12 +311,12 @@ def test_a_worker_takes_in_no_file_with_a_column_that_it_does_not_know(browser: 
     as_matched = {name: getattr(upload, name) for name in newer}
     Upload.objects.update(**{name: as_matched[name] | more for name, more in newer.items()})
 
-    with pytest.raises(work._OfAnotherVersion, match="weight"):
-        work.go_on()
-    assert (Order.objects.count(), work.go_on()) == (0, 0), "it waits for another worker"
+    with pytest.raises(processing._OfAnotherVersion, match="weight"):
+        processing.go_on()
+    assert (Order.objects.count(), processing.go_on()) == (0, 0), "it waits for another worker"
 
     Upload.objects.update(**as_matched, claimed_until=Now() - timedelta(seconds=1))  # columns that this version knows
-    work.go_on()
+    processing.go_on()
     assert (Order.objects.count(), Upload.objects.get().status) == (1, Status.DONE)
 
 
@@ -325,22 +325,22 @@ def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
     form = chosen(browser, upload)
     Block.objects.all().delete()
     browser.post(f"/account/uploads/{upload.id}", form)
-    work.go_on()
+    processing.go_on()
     upload.refresh_from_db()
     assert (upload.status, upload.rows_done) == (Status.FAILED, 0)
 
 
 def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrderRows, "batch", 5)
-    monkeypatch.setattr(work, "SECONDS", 0.0)
+    monkeypatch.setattr(processing, "SECONDS", 0.0)
     first, second = (send(browser, csv_of(row("", name=name) for _ in range(12))) for name in ("Amine", "Nadia"))
     seen: list[Any] = []
-    whole = work._work_at
-    monkeypatch.setattr(work, "_work_at", lambda upload: seen.append(upload.id) or whole(upload))
+    whole = processing._work_at
+    monkeypatch.setattr(processing, "_work_at", lambda upload: seen.append(upload.id) or whole(upload))
     Upload.objects.update(status=Status.RUNNING, mapping={name: place for place, name in enumerate(HEADINGS)})
     third = announce(browser, data := csv_of([row("A1")]))
     send_piece(browser, third, 0, data)
-    work.go_on()
+    processing.go_on()
     assert seen[:5] == [first.id, second.id, third.id, first.id, second.id], "the one that has just come waits too"
     assert Order.objects.count() == 24
 
@@ -351,7 +351,7 @@ def test_a_file_comes_to_the_same_however_many_turns_it_takes(
 ) -> None:
     """The number of a row that was never tried is free for a later one."""
     monkeypatch.setattr(OrderRows, "batch", 2)
-    monkeypatch.setattr(work, "SECONDS", seconds)
+    monkeypatch.setattr(processing, "SECONDS", seconds)
     rows = [[*row("A1"), "surplus"], *(row(number) for number in ("A2", "A3", "A4", "A1"))]
     upload = take_in(browser, send(browser, csv_of(rows)))
     assert (upload.status, upload.counts) == (Status.DONE, {"imported": 4, "refused": 1})
@@ -361,13 +361,13 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(OrderRows, "batch", 10)
     upload = send(browser, csv_of(row("") for _ in range(30)))
     assert "Stop this upload?" in browser.get(f"/account/uploads/{upload.id}/stop").content.decode()
-    whole = work._take_batch
+    whole = processing._take_batch
 
     def stopped(*args: Any) -> None:
         whole(*args)
         browser.post(f"/account/uploads/{upload.id}/stop")
 
-    monkeypatch.setattr(work, "_take_batch", stopped)
+    monkeypatch.setattr(processing, "_take_batch", stopped)
     upload = take_in(browser, upload)
     assert (upload.status, upload.counts["imported"], Order.objects.count()) == (Status.STOPPED, 10, 10)
     assert Block.objects.count() == 0
@@ -377,13 +377,13 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
 def test_nobody_sees_a_file_stopped_before_it_is_forgotten(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker killed in between has not stopped it, and a customer erased then does not remain in its rows."""
     upload = send(browser, csv_of([row()]))
-    forget, seen = work.forget_file, []
+    forget, seen = processing.forget_file, []
 
     def looked_at(id_: UUID) -> None:
         seen.append(Background(lambda: Upload.objects.get(id=id_).status).result())
         forget(id_)
 
-    monkeypatch.setattr(work, "forget_file", looked_at)
+    monkeypatch.setattr(processing, "forget_file", looked_at)
     browser.post(f"/account/uploads/{upload.id}/stop")
     upload.refresh_from_db()
     assert (seen, upload.status, Block.objects.count()) == ([Status.MATCHING], Status.STOPPED, 0)
@@ -399,16 +399,16 @@ def test_the_file_of_an_account_that_is_closed_is_stopped(
     upload, waiting = (send(browser, csv_of([row("", name=name)] * 30)) for name in ("Amine", "Nadia"))
     browser.post(f"/account/uploads/{waiting.id}", chosen(browser, waiting))
     Upload.objects.filter(id=waiting.id).update(claimed_until=Now() + timedelta(minutes=1))
-    whole = work._take_batch
+    whole = processing._take_batch
 
     def closing(*args: Any) -> None:
         whole(*args)
         merchants.deactivate(alice.id) if closed == "account" else alice.holder.deactivate()
 
-    monkeypatch.setattr(work, "_take_batch", closing)
+    monkeypatch.setattr(processing, "_take_batch", closing)
     upload = take_in(browser, upload)
     Upload.objects.filter(id=waiting.id).update(claimed_until=None)
-    work.go_on()
+    processing.go_on()
     waiting.refresh_from_db()
     assert (upload.status, upload.rows_done, Order.objects.count()) == (Status.STOPPED, 10, 10)
     assert (waiting.status, waiting.rows_done, Block.objects.count()) == (Status.STOPPED, 0, 0)
@@ -441,7 +441,7 @@ def test_a_file_that_a_colleague_sends_at_once_is_asked_about_once(browser: Clie
     assert seen == str(second.id)
 
     assert colleague.post(f"/account/uploads/{first.id}", form | {"seen": seen}).status_code == 302
-    work.go_on()
+    processing.go_on()
     assert Order.objects.count() == 4
 
 
@@ -481,12 +481,12 @@ def test_of_a_file_that_is_sent_twice_the_later_one_is_matched(browser: Client, 
     other = send(browser, theirs)
     if earlier == Status.MATCHING:
         send_piece(browser, first, 0, data)
-        work.go_on()
+        processing.go_on()
     send_piece(browser, second, 0, data)
-    work.go_on()
+    processing.go_on()
     if earlier == Status.READING:
         send_piece(browser, first, 0, data)
-        work.go_on()
+        processing.go_on()
 
     shown = browser.get(f"/account/uploads/{first.id}").content.decode()
     assert SENT_AGAIN in shown
@@ -509,7 +509,7 @@ def test_a_file_that_is_taken_in_ends_when_the_later_one_is(
     )
     data = csv_of(row(f"A{number}") for number in range(40))
     first, later = send(browser, data), []
-    whole = work._take_batch
+    whole = processing._take_batch
 
     def sent_again(upload: Upload, *args: Any) -> None:
         whole(upload, *args)
@@ -520,7 +520,7 @@ def test_a_file_that_is_taken_in_ends_when_the_later_one_is(
                 form = {"seen": str(first.id)} | chosen(again, later[0])
                 assert again.post(f"/account/uploads/{later[0].id}", form).status_code == 302
 
-    monkeypatch.setattr(work, "_take_batch", sent_again)
+    monkeypatch.setattr(processing, "_take_batch", sent_again)
     first = take_in(browser, first)
     (second,) = Upload.objects.exclude(id=first.id)
 
@@ -602,6 +602,6 @@ def test_nobody_matches_a_file_whose_rows_are_being_forgotten(browser: Client) -
     for counts in SWEEPS["uploads"](time.time(), dry_run=False):  # type: ignore[arg-type]
         if "upload_blocks" in counts:  # here a sweep may end, and another one go on a minute later
             browser.post(f"/account/uploads/{upload.id}", form)
-    work.go_on()
+    processing.go_on()
     upload.refresh_from_db()
     assert (upload.status, Block.objects.count()) == (Status.STOPPED, 0)

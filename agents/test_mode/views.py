@@ -8,7 +8,7 @@ from rest_framework import viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.rehearsal import playing, serializers
+from agents.test_mode import serializers, simulation
 from codservice.accounts.key_form import TEST
 from codservice.api import idempotency, schema
 from codservice.api.adapters import needed_body
@@ -18,7 +18,7 @@ from orders.serializers import OrderCancel, read_cancel
 _ANSWERS = {200: bodies.OrderDetailBody}
 
 
-class RehearsalViewSet(viewsets.GenericViewSet):
+class TestModeViewSet(viewsets.GenericViewSet):
     scopes = dict.fromkeys(("confirm", "cancel", "call", "ship", "deliver", "return_order"), "orders:write")
     http_method_names = ["post"]
 
@@ -56,7 +56,7 @@ class RehearsalViewSet(viewsets.GenericViewSet):
     def call(self, request: Request, id: UUID) -> Response:
         """Acts as an agent whose call decided nothing: notes it and plans the next one."""
         account_id = request.auth.account_id
-        playing.call(id, serializers.read_call(needed_body(request)), account_id=account_id)
+        simulation.call(id, serializers.read_call(needed_body(request)), account_id=account_id)
         return self._detail(account_id, id)
 
     @schema.describe("Ship a test order", answers=_ANSWERS, errors=(404, 422))
@@ -75,7 +75,7 @@ class RehearsalViewSet(viewsets.GenericViewSet):
         return self._move("return", request, id)
 
     def _move(self, name: str, request: Request, id: UUID, **details: str) -> Response:
-        playing.move(name, id, account_id=request.auth.account_id, **details)
+        simulation.move(name, id, account_id=request.auth.account_id, **details)
         return self._detail(request.auth.account_id, id)
 
     def _detail(self, account_id: UUID, id: UUID) -> Response:

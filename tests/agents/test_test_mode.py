@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from agents.models import CallingPeriod, CallingRules
-from agents.rehearsal import playing
+from agents.test_mode import simulation
 from codservice.accounts.models import Account
 from codservice.days import ALGIERS
 from orders.models import CallNote, CallState, Order, Status
@@ -69,7 +69,7 @@ def test_a_cancel_may_have_a_reason(twin: Account, play: Callable[..., Any]) -> 
     assert play(order, "cancel", {"reason": "Customer refused"}).json()["cancel_reason"] == "Customer refused"
 
 
-@pytest.mark.parametrize("outcome", playing.OUTCOMES)
+@pytest.mark.parametrize("outcome", simulation.OUTCOMES)
 def test_a_call_is_noted_and_planned(outcome: CallNote.Outcome, twin: Account, play: Callable[..., Any]) -> None:
     order = make_order(twin)
     answer = play(order, "call", {"outcome": outcome})
@@ -120,7 +120,7 @@ def test_nobody_is_called_for_what_is_decided(twin: Account, play: Callable[...,
 
 
 def test_an_end_to_calls(twin: Account, play: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playing, "MOST_CALLS", 2)
+    monkeypatch.setattr(simulation, "MOST_CALLS", 2)
     order = make_order(twin)
     answers = [play(order, "call", {"outcome": "busy"}) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 422]

@@ -138,7 +138,7 @@ def _is_closed(account_id: UUID) -> bool:
     return not Account.objects.filter(works, id=account_id, is_active=True).exists()
 
 
-def _tries(upload: Upload) -> QuerySet[Upload]:
+def _uploads_of_same_file(upload: Upload) -> QuerySet[Upload]:
     """All uploads of the identical file by the same person, of those that have been read."""
     same = {name: getattr(upload, name) for name in ("account_id", "kind", "user_id", "digest")}
     return Upload.objects.filter(**same).exclude(digest="")
@@ -147,7 +147,7 @@ def _tries(upload: Upload) -> QuerySet[Upload]:
 def _is_sent_again(upload: Upload) -> bool:
     """Whether a later try has come as far. Until then this one goes on: the other's columns may never be matched."""
     as_far = [Status.RUNNING, Status.DONE, *([Status.MATCHING] if upload.status == Status.READING else [])]
-    return _tries(upload).filter(id__gt=upload.id, status__in=as_far).exists()
+    return _uploads_of_same_file(upload).filter(id__gt=upload.id, status__in=as_far).exists()
 
 
 def give_way(earlier: QuerySet[Upload]) -> None:
@@ -207,7 +207,7 @@ def _read(upload: Upload) -> None:
     if not row_count:
         raise UnreadableTable("The file has no rows below its first line.")
     with _held(upload):
-        give_way(_tries(upload).filter(id__lt=upload.id, status=Status.MATCHING))
+        give_way(_uploads_of_same_file(upload).filter(id__lt=upload.id, status=Status.MATCHING))
         Piece.objects.filter(upload=upload).delete()
         _change(
             upload,

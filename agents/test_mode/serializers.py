@@ -2,7 +2,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from agents.rehearsal.playing import OUTCOMES
+from agents.test_mode.simulation import OUTCOMES
 from codservice.api.fields import Strict, read_body
 from orders.models import CallNote
 
