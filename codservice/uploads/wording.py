@@ -95,6 +95,9 @@ _SENTENCES: dict[str, Any] = {
     "May be a line of the order above. If so, enter that order's number here. If not, enter the customer.": _(
         "This may be a line of the order above. If so, enter that order's number here. If not, enter the customer."
     ),
+    "The order with this number already exists, with another phone. Correct it, or enter another number.": _(
+        "The order with this number already exists, with another phone. Correct it, or enter another number."
+    ),
     "The order with this number already exists, without this row. Correct it, or enter another number.": _(
         "The order with this number already exists, without this row. Correct it, or enter another number."
     ),

@@ -16,25 +16,27 @@ from codservice.files.reports import is_of_report
 from codservice.files.tables import Row
 from inventory.models import Product
 from inventory.product_files import sku_of
-from orders import fees, importing, serializers
+from orders import fees, importing, phones, serializers
 from orders.models import Order, OrderEdit
 from orders.order_files import grouping
 from orders.order_files.cells import Catalog, Fees, body_of, errors_of, with_constants
-from orders.order_files.columns import COLUMNS, PRODUCT, says_customer
+from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 _FEWER = (
     "The order with this number already exists, with fewer lines than in the file. Correct it, or enter another number."
 )
 _LEFT_OUT = "The order with this number already exists, without this row. Correct it, or enter another number."
+_OTHERS = "The order with this number already exists, with another phone. Correct it, or enter another number."
 
 
 class OrderRows(Intake):
     """A row is one line of an order. `grouping.orders_of` says which rows are one order, `cells.body_of` what it holds.
 
     Orders whose number the account already has are left as they are. Rows that were never part of such an order are
-    refused: rows of a report without a customer, and rows that are more than the order's lines, if nobody has changed
-    these.
+    refused: rows of a report without a customer, rows that are more than the order's lines, if nobody has changed
+    these, and rows with a phone that the order never had: in lists that are numbered anew each day, another order has
+    the number.
     """
 
     columns = COLUMNS
@@ -76,17 +78,19 @@ class OrderRows(Intake):
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
-        line_counts = self._line_counts(
-            [
-                outcome.order_id
-                for (entry, _body), outcome in zip(sent, outcomes, strict=True)
-                if isinstance(outcome, importing.DuplicateExternalId) and len(entry) > 1
-            ]
-        )
+        known = [
+            (entry, body, outcome.order_id)
+            for (entry, body), outcome in zip(sent, outcomes, strict=True)
+            if isinstance(outcome, importing.DuplicateExternalId)
+        ]
+        line_counts = self._line_counts([order_id for entry, _body, order_id in known if len(entry) > 1])
+        others = self._others({order_id: _phones(body) for _entry, body, order_id in known})
         for (entry, body), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
                 if is_of_report(cells := entry[0].cells) and not says_customer(cells):
                     refused.append((entry, {"external_id": [_LEFT_OUT]}))
+                elif outcome.order_id in others:
+                    refused.append((entry, {"external_id": [_OTHERS]}))
                 elif len(entry) > line_counts.get(outcome.order_id, len(entry)):
                     refused.append((entry, {"external_id": [_FEWER]}))
                 else:
@@ -123,6 +127,16 @@ class OrderRows(Intake):
         changed = OrderEdit.objects.filter(order=OuterRef("id"), field__startswith="items.")
         return dict(orders.filter(~Exists(changed)).annotate(lines=Count("items")).values_list("id", "lines"))
 
+    def _others(self, sent: Mapping[UUID | None, set[str]]) -> set[UUID]:
+        """Which orders have had none of the phones that were sent with their number. No phones, no statement."""
+        if not (sent := {order_id: numbers for order_id, numbers in sent.items() if numbers}):
+            return set()
+        orders = Order.objects.filter(account_id=self.account_id, id__in=sent, anonymised_at=None)
+        has = orders.values_list("id", "phone_e164", "phone_2_e164")
+        others = {order_id for order_id, *numbers in has if sent[order_id].isdisjoint(numbers)}
+        edits = OrderEdit.objects.filter(order__in=others, field__in=PHONES).values_list("order_id", "old")
+        return others - {order_id for order_id, old in edits if phones.e164_or_none(old) in sent[order_id]}
+
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
         """The account's products that rows name by SKU, or by id without a price; no statement if they name none."""
         cells = [with_constants(self.constants, row.cells) for entry in entries for row in entry]
@@ -145,6 +159,10 @@ class UploadedOrderRows(OrderRows):
 
     def _fees(self) -> Fees:
         return fees.by_place(self.account_id)
+
+
+def _phones(body: Mapping[str, Any]) -> set[str]:
+    return {number for name in PHONES if (number := phones.e164_or_none(body.get(name, "")))}
 
 
 def _apart(first: int) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
+from orders import amending
 from orders.models import Order, OrderEdit
 from tests.harness.sheets import read_csv, read_records, write_xlsx
 from tests.orders.files import COLUMNS, mended, products_of, row, run
@@ -244,6 +246,23 @@ def test_lines_that_an_order_was_imported_without_are_not_called_already_there(a
     edit = OrderEdit(order=order, account=alice, field="items.1", new="1 × Sac", at=order.created_at, actor="Nadia")
     edit.save()
     assert run(together, alice)[0]["already_there"] == 2, "somebody has decided on its lines"
+
+
+def test_another_customers_order_is_not_called_already_there(alice: Account, write: Any) -> None:
+    """A list that is numbered anew each day. Its orders were left out, and counted as if they had been imported."""
+    first = write([row(customer_phone="0550 12 34 56 / 0661 11 22 33"), row(external_id="A2")])
+    assert run(first, alice)[0]["imported"] == 2
+    order = Order.objects.get(external_id="A1")
+    amending.amend(alice.id, order.id, {"customer_phone": "0770112233"}, actor=Actor.of_command("test"))
+    assert run(first, alice)[0]["already_there"] == 2, "somebody has corrected the phone"
+
+    next_day = write([row(customer_phone="0555000000"), row(external_id="A2", customer_phone="0661 11 22 33")])
+    for _ in range(2):
+        result, _status = run(next_day, alice)
+        assert (result["already_there"], result["refused"]) == (0, 2)
+        assert {"with another phone" in each["errors"]["external_id"][0] for each in result["errors"]} == {True}
+    Order.objects.filter(account=alice).update(anonymised_at=order.created_at)
+    assert run(next_day, alice)[0]["already_there"] == 2, "nobody knows any more"
 
 
 def test_a_row_that_an_order_was_imported_without_is_not_called_already_there(
