@@ -68,7 +68,9 @@ class LineForm(Form):
 
 def no_commune(text: str, found: regions.NotFound) -> str:
     """The message for a commune that is not in the chosen wilaya."""
-    said = {"text": text, "names": listed(map(name_of, found.suggestions))}
+    said = {"text": text, "names": listed(map(name_of, found.suggestions or found.elsewhere))}
+    if found.elsewhere:
+        return _("“%(text)s” is not a commune of this wilaya. It lies in %(names)s.") % said
     if found.suggestions:
         return _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?") % said
     return _("“%(text)s” is not a commune of this wilaya.") % said

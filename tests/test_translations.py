@@ -112,6 +112,11 @@ def test_the_comma_of_a_list_is_that_of_the_language(language: str, comma: str) 
         chlef, tenes = {"fr": ("Chlef", "Ténès"), "ar-dz": ("الشلف", "تنس")}[language]
         assert f"Larbaa{comma}{tenes}" in wording.in_words(unsure)
         assert chlef in wording.in_words(unsure)
+        elsewhere = '"El Eulma" is not the code or name of a commune of Chlef. It lies in Sétif or Annaba.'
+        names = {"fr": "Sétif, Annaba", "ar-dz": "سطيف، عنابة"}[language]
+        assert names in wording.in_words(elsewhere)
+        assert chlef in wording.in_words(elsewhere)
+        assert names in no_commune("x", regions.NotFound("", elsewhere=(regions.wilaya("19"), regions.wilaya("23"))))
         near = (regions.wilaya("43"), regions.wilaya("28"))
         names = {"fr": "Mila, M'Sila", "ar-dz": "ميلة، المسيلة"}[language]
         assert names in no_commune("Misla", regions.NotFound("", near))

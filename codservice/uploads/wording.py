@@ -66,6 +66,9 @@ _SENTENCES: dict[str, Any] = {
     '"<text>" is not the code or name of a commune of <wilaya>. Did you mean <names>?': _(
         "“%(text)s” is not a commune of %(wilaya)s. Did you mean %(names)s?"
     ),
+    '"<text>" is not the code or name of a commune of <wilaya>. It lies in <names>.': _(
+        "“%(text)s” is not a commune of %(wilaya)s. It lies in %(names)s."
+    ),
     '"<text>" may be more than one name of a commune of <wilaya>. Did you mean <names>?': _(
         "“%(text)s” could be several communes of %(wilaya)s. Did you mean %(names)s?"
     ),

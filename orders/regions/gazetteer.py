@@ -11,14 +11,30 @@ MOST_SUGGESTIONS = 5
 
 
 class NotFound(LookupError):
-    """The text names no place for certain. `suggestions` has up to five places, nearest first."""
+    """The text names no place for certain. `suggestions` has up to five places, nearest first.
 
-    def __init__(self, message: str, suggestions: "tuple[Wilaya | Commune, ...]" = ()):
+    If it is exactly the name or code of communes of other wilayas, `elsewhere` has these, up to five, and there are no
+    suggestions: of the two, the wilaya is wrong as often as the commune.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        suggestions: "tuple[Wilaya | Commune, ...]" = (),
+        elsewhere: "tuple[Wilaya, ...]" = (),
+    ):
         if suggestions:
-            *most, last = map(str, suggestions)
-            message += f" Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
+            message += f" Did you mean {_either(suggestions)}?"
+        elif elsewhere:
+            message += f" It lies in {_either(elsewhere)}."
         super().__init__(message)
         self.suggestions = suggestions
+        self.elsewhere = elsewhere
+
+
+def _either(places: "tuple[Wilaya | Commune, ...]") -> str:
+    *most, last = map(str, places)
+    return f"{', '.join(most) + ' or ' if most else ''}{last}"
 
 
 @dataclass(frozen=True, slots=True)

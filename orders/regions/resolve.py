@@ -217,8 +217,9 @@ def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, 
         near = _suggested(several.places)
         raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", near) from None
     if place is None:
-        near = _suggested(_alternatives(text, index(), around))
-        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", near)
+        elsewhere = _wilayas_with(text) if around else ()
+        near = () if elsewhere else _suggested(_alternatives(text, index(), around))
+        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", near, elsewhere)
     return place
 
 
@@ -320,6 +321,20 @@ def _alternatives(text: str, index: Index, around: Wilaya | None) -> list:
             if place not in found:
                 found.append(place)
     return found
+
+
+def _wilayas_with(text: str) -> tuple[Wilaya, ...]:
+    """The wilayas of the communes that have exactly this code or name; none if they are many."""
+    words = tokens(clean(text))
+    if commune := gazetteer.commune_by_code(_code(text)):
+        codes = {commune.code}
+    elif words and len(words) <= MOST_WORDS and len({is_arabic(word) for word in words}) == 1:
+        codes = _everywhere().get(spell(words).plain, set())
+    else:
+        codes = set()
+    places = map(gazetteer.place, codes)
+    found = sorted({place.wilaya for place in places if isinstance(place, Commune)})
+    return tuple(map(gazetteer.wilayas().__getitem__, found)) if len(found) <= gazetteer.MOST_SUGGESTIONS else ()
 
 
 def _suggested(places: Iterable) -> tuple[Wilaya | Commune, ...]:

@@ -296,6 +296,23 @@ def test_a_refusal_says_what_may_be_meant():
 
 
 @pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("bab-ezzouar", "31", "It lies in Alger."),  # it used to be taken for Bousfer or El Ançar
+        ("باب الزوار", "31", "It lies in Alger."),
+        ("1621", "31", "It lies in Alger."),
+        ("El Eulma", "16", "It lies in Sétif or Annaba."),
+        ("Babezouarr", "16", "Did you mean Bab Ezzouar,"),
+        ("Atlantis", "16", "is not the code or name of a commune of Alger."),
+    ],
+)
+def test_a_commune_of_another_wilaya_is_refused_with_that_wilaya(text: str, code: str, said: str) -> None:
+    with pytest.raises(regions.NotFound) as refusal:
+        regions.find_commune(text, code)
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     ("beginning", "name"),
     [
         ("tizi", "Tizi Ouzou"),
