@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils import timezone
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
@@ -37,7 +38,7 @@ from codservice.uploads import wording
 from orders import counts, lifecycle
 from orders.export import COLUMNS, batches, in_words
 from orders.filters import OrderFilter
-from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
+from orders.models import ENDED, CallNote, CallState, Order, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
 from webhooks.models import Delivery, Event
 
@@ -48,6 +49,10 @@ NO_ORDER = Gone(
     gettext_lazy("Orders"),
     why=gettext_lazy("Test orders are shown only in test mode, and deleted after 30 days."),
 )
+
+
+def _day(label: Any) -> forms.CharField:
+    return forms.CharField(label=label, required=False, widget=forms.DateInput(attrs={"type": "date"}))
 
 
 class SearchForm(Form):
@@ -63,12 +68,10 @@ class SearchForm(Form):
         widget=forms.TextInput(attrs={"type": "tel", "dir": "ltr", "placeholder": "0550 12 34 56"}),
         required=False,
     )
-    created_from = forms.CharField(
-        label=gettext_lazy("From"), widget=forms.DateInput(attrs={"type": "date"}), required=False
-    )
-    created_to = forms.CharField(
-        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}), required=False
-    )
+    created_from = _day(gettext_lazy("Received from"))
+    created_to = _day(gettext_lazy("Received until"))
+    updated_from = _day(gettext_lazy("Last change from"))
+    updated_to = _day(gettext_lazy("Last change until"))
     status = forms.CharField(widget=forms.HiddenInput, required=False)
 
 
@@ -189,7 +192,9 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         "items": list(shown.items.order_by("position")),
         "timeline": entries,
         "older": older,
+        "is_planned": shown.call_state in (CallState.RETRY, CallState.CALLBACK) and shown.call_due_at > timezone.now(),
         "may_cancel": "cancel" in Order.moves_at(shown.status, Role.MERCHANT),
+        "may_repeat": shown.status in ENDED and shown.anonymised_at is None,
     }
     return render(request, "orders/order.html", context)
 

@@ -261,3 +261,9 @@ def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
             f"line-{number}-unit_price": written_amount(item.unit_price),
         }
     return written
+
+
+def written_anew(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
+    """The order as initial values of a new one, whose total follows its lines unless this one had a discount."""
+    written = _written(order, items) | {"id": uuid7(), "source": order.source}
+    return written if editing.discount(order, items) else written | {"total_amount": ""}

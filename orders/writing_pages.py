@@ -10,6 +10,7 @@ from django.urls import path
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from codservice import values
 from codservice.accounts.account_page import account_page
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
@@ -19,27 +20,38 @@ from codservice.errors import Invalid, Refused
 from codservice.uploads.wording import in_words
 from orders import amending, importing, lifecycle
 from orders.account_pages import NO_ORDER, note_order
-from orders.forms import LINES, MORE_LINES, CorrectionForm, OrderForm
+from orders.forms import LINES, MORE_LINES, CorrectionForm, OrderForm, written_anew
 from orders.importing import DuplicateExternalId
-from orders.models import MAX_LINES, Order, Status
+from orders.models import ENDED, MAX_LINES, Order, OrderItem, Status
 
 
 def _shown_lines(request: HttpRequest) -> int:
     return sum(f"line-{number}-product" in request.POST for number in range(MAX_LINES))
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, account: Account) -> HttpResponse:
-    """Show the form, or create the order from it, by the rules of the API."""
+    """Show the form, or create the order from it, by the rules of the API.
+
+    With `like`, the id of an order that has ended, the form begins with that order's values.
+    """
+    items: list[OrderItem] = []
+    if like := request.GET.get("like"):
+        ended = Order.objects.filter(account=account, status__in=ENDED, anonymised_at=None)
+        order = get_object_or_404(ended, id=values.uuid_or_none(like))
+        items = list(order.items.order_by("position"))
     if request.method != "POST":
+        if like:
+            lines = min(len(items) + 1, MAX_LINES)
+            return _page(request, OrderForm(account=account, lines=lines, written=written_anew(order, items)))
         return _page(request, OrderForm(account=account))
     shown = _shown_lines(request)
     if "more" in request.POST:
         lines = min(shown + MORE_LINES, MAX_LINES)
         return _page(request, _at_line(shown, OrderForm(account=account, lines=lines, written=request.POST.dict())))
     form = OrderForm(request.POST, account=account, lines=max(shown, 1))
-    if (body := form.body()) is None:
+    if (body := form.body(items)) is None:
         return _page(request, form, status=422)
     id_ = form.cleaned_data["id"]
     try:

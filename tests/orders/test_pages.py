@@ -64,6 +64,7 @@ def test_orders_are_found_as_by_the_api(alice: Account, browser: Client, agent: 
     lifecycle.confirm(sara.id, actor=Actor.of_staff(agent))
     make_order(alice, customer_name="Nadia", phone="020 26 01 01")
     Order.objects.filter(customer_name="Amine").update(created_at=datetime(2026, 3, 5, 23, 30, tzinfo=UTC))
+    Order.objects.filter(customer_name="سارة").update(updated_at=datetime(2026, 3, 5, 23, 30, tzinfo=UTC))
     for query, expected in {
         "": ["Nadia", "سارة", "Lynda", "Amine"],
         "?q=lyn": ["Lynda"],
@@ -80,14 +81,27 @@ def test_orders_are_found_as_by_the_api(alice: Account, browser: Client, agent: 
         "?status=confirmed&q=lyn": [],
         "?created_from=2026-03-06&created_to=2026-03-06": ["Amine"],  # a day of Algeria
         "?created_to=2026-03-05": [],
+        "?status=confirmed&updated_from=2026-03-05&updated_to=2026-03-06": ["سارة"],  # in which days it was confirmed
     }.items():
         assert listed(browser, query.replace("+", "%2B")) == expected, query
+
+
+def test_the_days_of_all_filters_are_in_the_form(alice: Account, browser: Client) -> None:
+    """Both pairs of days say what they are of: orders delivered in November may have come in before."""
+    days = {"created_from": "01", "created_to": "02", "updated_from": "03", "updated_to": "04"}
+    text = page(browser, f"{HOME}?{'&'.join(f'{name}=2026-03-{day}' for name, day in days.items())}")
+    labels = ("Received from", "Received until", "Last change from", "Last change until")
+    for (name, day), label in zip(days.items(), labels, strict=True):
+        assert f'<label for="id_{name}">{label}' in text
+        assert f'name="{name}" value="2026-03-{day}"' in text
 
 
 def test_unusable_filters_are_said_and_show_nothing(alice: Account, browser: Client) -> None:
     make_order(alice)
     for query in ("?status=lost", "?phone=12", "?created_from=soon", "?q=%00", "?wilaya=nowhere"):
-        assert 'class="problem"' in page(browser, HOME + query, 422)
+        text = page(browser, HOME + query, 422)
+        assert ('class="problem"' in text, "No orders match" in text) == (True, False)
+    assert "Test orders are shown only in test mode" in page(browser, f"{HOME}?q=Nobody")
     page(browser, f"{HOME}?before=x", 404)
 
 
@@ -182,6 +196,25 @@ def test_an_order_tells_all_that_happened_to_it(
     happened = [text.index(f"<strong>{what}</strong>") for what in ("Confirmed", "Changed", "No answer", "Received")]
     assert happened == sorted(happened), "the newest comes first"
     assert OrderEdit.objects.filter(order=order).count() == 3
+
+
+def test_a_pending_order_says_what_it_waits_for(alice: Account, browser: Client) -> None:
+    """For the merchant whose customer says that nobody has called."""
+    order = make_order(alice)
+    said = re.compile(r"<dt>Waits for</dt><dd>(.*?)</dd>")
+    time = " <small><bdi>5 March 2126, 15:30</bdi></small>"
+    later = {"call_due_at": datetime(2126, 3, 5, 14, 30, tzinfo=UTC)}
+    for changed, expected in (
+        ({}, "First call"),
+        ({"call_state": "retry"}, "Another attempt"),
+        ({"call_state": "retry"} | later, "Another attempt" + time),
+        ({"call_state": "callback"} | later, "Promised call" + time),
+        ({"call_state": "review"}, "A supervisor&#x27;s review"),
+    ):
+        Order.objects.filter(id=order.id).update(**changed)
+        assert said.findall(page(browser, f"{HOME}/{order.id}")) == [expected]
+    lifecycle.cancel(order.id, reason="", actor=Actor(Role.MERCHANT, "Alice"))
+    assert said.findall(page(browser, f"{HOME}/{order.id}")) == []
 
 
 def test_moves_of_one_moment_stand_in_their_order_each_with_what_was_told_of_it(

@@ -191,6 +191,34 @@ def test_another_can_be_written_at_once(browser: Client) -> None:
     assert "The order is created" in browser.get(PAGE).content.decode()
 
 
+def test_an_order_that_has_ended_is_the_beginning_of_a_new_one(browser: Client, alice: Account) -> None:
+    """As one that an agent canceled by mistake, or that came back: nothing else opens it again."""
+    lines = [order_line(product_name="Robe", unit_price=Decimal("2500"), quantity=2, attributes={"taille": "M"})]
+    facts = {"external_id": "77", "source": "facebook", "notes": "Le soir", "total_amount": Decimal("5000")}
+    old = make_order(alice, items=lines, **facts)
+    assert browser.get(f"{PAGE}?like={old.id}").status_code == 404
+    lifecycle.cancel(old.id, reason="Fake order", actor=Actor(Role.AGENT, "Samira"))
+    link = re.search(r'href="(/account/orders/new[^"]*)"', browser.get(f"/account/orders/{old.id}").content.decode())
+    assert link
+
+    form = browser.get(unescape(link[1])).context["form"]
+    sent = {field.html_name: field.value() for part in (form, *form.lines) for field in part}
+    assert (sent["id"] != old.id, sent["external_id"], sent["total_amount"]) == (True, None, "")
+    sent |= {"line-0-quantity": "3", "external_id": "77-2"}
+    answer = browser.post(unescape(link[1]), {name: "" if value is None else value for name, value in sent.items()})
+
+    new = Order.objects.exclude(id=old.id).get()
+    assert (answer.url, new.status, new.external_id) == (f"/account/orders/{new.id}", "pending_confirmation", "77-2")
+    assert (new.phone_e164, new.source, new.notes, new.total_amount) == (old.phone_e164, "facebook", "Le soir", 7500)
+    assert [(line.product_name, line.quantity, line.attributes) for line in new.items.all()] == [
+        ("Robe", 3, {"taille": "M"})
+    ]
+    Order.objects.filter(id=old.id).update(anonymised_at=old.created_at)
+    assert "?like=" not in browser.get(f"/account/orders/{old.id}").content.decode()
+    for id_ in (old.id, uuid4(), "x"):
+        assert browser.get(f"{PAGE}?like={id_}").status_code == 404
+
+
 def test_wilayas_are_named_in_the_readers_language(browser: Client) -> None:
     browser.cookies.load({"django_language": "ar-dz"})
     assert "16 الجزائر" in browser.get(PAGE).content.decode()

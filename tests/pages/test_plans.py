@@ -43,7 +43,10 @@ ASKED = {
     ],
     "/api/v1/events": ["types=order.confirmed", "limit=5"],
     "/api/v1/inventory": ["page=1", "sku=A,B", "updated_from=2026-11-01", "stock_below=3"],
-    "/account/orders": ["status=confirmed", "phone=0550000001", "created_from=2026-11-01", "q=amine"],
+    "/account/orders": [
+        "status=confirmed", "phone=0550000001", "created_from=2026-11-01", "q=amine",
+        "status=delivered&updated_from=2026-11-01&updated_to=2026-11-30",
+    ],
     "/console/orders/order/": [
         "q=0550000001", "q=0550+00", "q=Amine", "status=confirmed", "sort=newest", "status=confirmed&sort=oldest",
         "call=callback&sort=next", "merchant=Alice",
