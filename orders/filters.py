@@ -79,6 +79,13 @@ class OrderFilter(Filters):
         super().__init__(*args, **kwargs)
         self.account_id = account_id or self.request.auth.account_id
 
+    def filter_queryset(self, queryset: QuerySet[Order]) -> QuerySet[Order]:
+        queryset = super().filter_queryset(queryset)
+        if until := self.form.cleaned_data["updated_to"]:
+            # No order is changed before it is created. A list by creation then need not begin with newer ones.
+            queryset = queryset.filter(created_at__lt=until)
+        return queryset
+
     def total(self) -> int:
         """Exactly how many orders pass the filters, from the kept counts where these can tell."""
         used = self._used()

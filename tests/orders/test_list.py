@@ -298,7 +298,8 @@ def test_by_days_of_algeria_and_by_times(alice, api, name, query, expected):
     names = {}
     for moment, at in moments().items():
         order = make_order(alice)
-        Order.objects.filter(id=order.id).update(**{f"{name}_at": at})
+        # No order is changed before it is created.
+        Order.objects.filter(id=order.id).update(**{"created_at": at - timedelta(days=400), f"{name}_at": at})
         names[str(order.id)] = moment
     query = "&".join(f"{name}_{part}" for part in query.split("&"))
     answer = api.get(f"{ORDERS}?{query}")
