@@ -50,7 +50,7 @@ def sessions() -> str:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT name FROM unnest(%s::text[], %s::text[]) AS relied (name, value)"
-            " WHERE current_setting(name) NOT LIKE value || '%%'"
+            " WHERE split_part(current_setting(name), ',', 1) <> value"  # DateStyle is `ISO, DMY`
             " UNION ALL SELECT name FROM pg_settings WHERE name = 'lock_timeout' AND setting = '0'",
             [list(relied), list(relied.values())],
         )
@@ -58,8 +58,8 @@ def sessions() -> str:
     if not wrong:
         return ""
     return (
-        f"have a wrong {', '.join(wrong)}. Run docs/operations/pgbouncer/role.sql as a superuser, then restart"
-        " PgBouncer."
+        f"have a wrong {', '.join(wrong)}. Take it out of the options in DATABASE_URL. Behind PgBouncer, run"
+        " docs/operations/pgbouncer/role.sql as a superuser, then restart PgBouncer."
     )
 
 
