@@ -58,6 +58,10 @@ class Markup(HTMLParser):
             elif name == "datetime" and not TIME.fullmatch(value or ""):
                 self.wrong.add(f"datetime {value}")
 
+    def handle_data(self, data: str) -> None:
+        if data.strip() in ("None", "True", "False"):  # what a template makes of Python's values
+            self.wrong.add(data)
+
     def handle_endtag(self, tag: str) -> None:
         self.is_paragraph &= tag != "p"
 
@@ -65,8 +69,9 @@ class Markup(HTMLParser):
 @pytest.mark.parametrize("person", ["stranger", "holder", "operator", "agent"])
 def test_nothing_is_lost_of_a_page(person: str, world: World) -> None:
     """Every id that is referred to (by labels, hints, errors, titles that are read out) exists once. No attribute is
-    repeated, since the second would be ignored. Paragraphs hold what they should; times can be read. On the way back,
-    no browser chooses other rows than the person did, or restores values that others have changed since.
+    repeated, since the second would be ignored. Paragraphs hold what they should; times can be read. No value of
+    Python's stands in a page's text. On the way back, no browser chooses other rows than the person did, or restores
+    values that others have changed since.
     """
     pages = {path: Markup(answer.content.decode()) for _, path, answer in pages_of(world.client(person), person)}
     assert {path: page.wrong for path, page in pages.items() if page.wrong} == {}
@@ -83,6 +88,7 @@ def test_nothing_is_lost_of_a_page(person: str, world: World) -> None:
         '<time datetime="2026-11-27T13:42:11.697856+01:00"></time>',
         '<input type="checkbox" value="01a222da-ee45-70f8-80f7-72aed289f2f5">',
         '<form><input type="hidden" name="seen" value="x" id="id_seen"></form>',
+        "<form>None<input></form>",
     ],
 )
 def test_what_is_lost_is_seen(planted: str) -> None:
