@@ -1,5 +1,6 @@
 """The forms in which a merchant writes an order or corrects one. They give a body as an import takes it."""
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -7,7 +8,6 @@ from typing import Any, cast
 from uuid import UUID
 
 from django import forms
-from django.core.signing import BadSignature, TimestampSigner
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
@@ -25,7 +25,7 @@ from orders.templatetags.orders import name_of, wilaya
 
 LINES, MORE_LINES = 3, 3
 MOST_NAMED = 5  # SKUs that are named when several products have the same name
-_IDS, _ID_KEPT = TimestampSigner(salt="orders.forms.id"), timedelta(days=7)  # no form stays open for so long
+LONGEST_OPEN, CLOCKS_DIFFER = timedelta(days=7), timedelta(minutes=1)
 
 
 class PhoneField(Words):
@@ -79,20 +79,20 @@ def no_commune(text: str, found: regions.NotFound) -> str:
 class FutureId(forms.Field):
     """The id of the order that the form will make, so that a form sent twice makes only one.
 
-    It is signed, because the console lists all merchants' orders by id, and whoever could choose an id would choose the
-    place in that list. A form without an id of ours gets a new one.
+    Only an id of the last days is taken, and otherwise a new one made: the console lists all merchants' orders by id,
+    and whoever could choose any would choose the place in that list.
     """
 
     widget = forms.HiddenInput
 
-    def prepare_value(self, value: Any) -> Any:
-        return _IDS.sign(str(value)) if isinstance(value, UUID) else value
-
     def clean(self, value: str | None) -> UUID:
-        try:
-            return UUID(_IDS.unsign(value or "", max_age=_ID_KEPT))
-        except BadSignature:
-            return uuid7()
+        id_ = values.uuid_or_none(value)
+        return id_ if id_ and id_.version == 7 and -CLOCKS_DIFFER < _age(id_) < LONGEST_OPEN else uuid7()
+
+
+def _age(id_: UUID) -> timedelta:
+    """How long ago an id of version 7 was made: it begins with the milliseconds since 1970 (RFC 9562, 5.7)."""
+    return timedelta(seconds=time.time() - (id_.int >> 80) / 1000)
 
 
 class OrderForm(Form):

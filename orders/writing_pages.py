@@ -36,16 +36,14 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 
     With `like`, the id of an order that has ended, the form begins with that order's values.
     """
-    items: list[OrderItem] = []
-    if like := request.GET.get("like"):
-        ended = Order.objects.filter(account=account, status__in=ENDED, anonymised_at=None)
-        order = get_object_or_404(ended, id=values.uuid_or_none(like))
-        items = list(order.items.order_by("position"))
+    ended = Order.objects.filter(account=account, status__in=ENDED, anonymised_at=None)
+    like = values.uuid_or_none(request.GET.get("like"))
+    items = list(OrderItem.objects.filter(order__in=ended, order=like).order_by("position")) if like else []
     if request.method != "POST":
-        if like:
-            lines = min(len(items) + 1, MAX_LINES)
-            return _page(request, OrderForm(account=account, lines=lines, written=written_anew(order, items)))
-        return _page(request, OrderForm(account=account))
+        if "like" not in request.GET:
+            return _page(request, OrderForm(account=account))
+        written = written_anew(get_object_or_404(ended, id=like), items)
+        return _page(request, OrderForm(account=account, lines=min(len(items) + 1, MAX_LINES), written=written))
     shown = _shown_lines(request)
     if "more" in request.POST:
         lines = min(shown + MORE_LINES, MAX_LINES)

@@ -15,7 +15,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
 from codservice.errors import Invalid
 from orders import amending, lifecycle
-from orders.forms import CorrectionForm, FutureId, OrderForm
+from orders.forms import CorrectionForm, OrderForm
 from orders.models import MAX_LINES, Order, ShippingFee
 from orders.serializers import SENT
 from tests.factories import ProductFactory, make_order, order_line
@@ -107,19 +107,18 @@ def test_what_is_sent_twice_is_one_order(browser: Client, number: str) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) -> None:
     theirs = make_order(charlie)
-    assert send(browser, id=FutureId().prepare_value(theirs.id)).status_code == 404
+    assert send(browser, id=str(theirs.id)).status_code == 404
     assert Order.objects.count() == 1
 
 
-def test_nobody_chooses_an_orders_place_in_the_consoles_list(
-    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    last_week = time.time() - 8 * 86_400
-    with monkeypatch.context() as clock:
-        clock.setattr("time.time", lambda: last_week)
-        held = FutureId().prepare_value(UUID(int=0))
+def id_made(seconds: float) -> str:
+    """An id of version 7 of this moment and some seconds."""
+    return str(UUID(int=int((time.time() + seconds) * 1000) << 80 | 7 << 76 | 2 << 62))
+
+
+def test_nobody_chooses_an_orders_place_in_the_consoles_list(browser: Client, alice: Account) -> None:
     before = make_order(alice)
-    for sent in (str(UUID(int=0)), f"{UUID(int=0)}:x:x", held, str(UUID(int=2**128 - 1))):
+    for sent in ("", "x", str(UUID(int=0)), id_made(-8 * 86_400), id_made(3600), str(UUID(int=2**128 - 1))):
         assert send(browser, id=sent).status_code == 302
     assert before.id < min(new := Order.objects.exclude(id=before.id).values_list("id", flat=True))
     assert max(new) < make_order(alice).id
@@ -191,7 +190,9 @@ def test_another_can_be_written_at_once(browser: Client) -> None:
     assert "The order is created" in browser.get(PAGE).content.decode()
 
 
-def test_an_order_that_has_ended_is_the_beginning_of_a_new_one(browser: Client, alice: Account) -> None:
+def test_an_order_that_has_ended_is_the_beginning_of_a_new_one(
+    browser: Client, alice: Account, charlie: Account
+) -> None:
     """As one that an agent canceled by mistake, or that came back: nothing else opens it again."""
     lines = [order_line(product_name="Robe", unit_price=Decimal("2500"), quantity=2, attributes={"taille": "M"})]
     facts = {"external_id": "77", "source": "facebook", "notes": "Le soir", "total_amount": Decimal("5000")}
@@ -214,8 +215,12 @@ def test_an_order_that_has_ended_is_the_beginning_of_a_new_one(browser: Client, 
         ("Robe", 3, {"taille": "M"})
     ]
     Order.objects.filter(id=old.id).update(anonymised_at=old.created_at)
+    sent = {name: "" if value is None else value for name, value in sent.items()} | {"id": "", "external_id": "77-3"}
+    assert browser.post(unescape(link[1]), sent).status_code == 302, "nothing that was written is lost"
     assert "?like=" not in browser.get(f"/account/orders/{old.id}").content.decode()
-    for id_ in (old.id, UUID(int=1), "x"):
+    theirs = make_order(charlie)
+    lifecycle.cancel(theirs.id, reason="", actor=Actor(Role.AGENT, "Samira"))
+    for id_ in (old.id, theirs.id, UUID(int=1), "x", ""):
         assert browser.get(f"{PAGE}?like={id_}").status_code == 404
 
 
