@@ -25,7 +25,7 @@ COLUMNS = (
         "status",
         _("Status"),
         ("last status", "dernier statut", "statut colis", "statut livraison", "etat colis", "etat livraison",
-         "حالة الطرد", "حالة الطلب", "حالة التوصيل"),
+         "حالة الطرد", "حالة الطلب", "حالة الطلبية", "حالة التوصيل"),
         vague=("etat", "situation"),
     ),
     Column(
@@ -67,21 +67,21 @@ WORDS = {
         "en transit pour retour", "prêt à retourner", "retour sous-traitant", "attente récupération fournisseur",
         "retour transmis vers entrepôt", "retour transmis au partenaire", "transmission du retour annulée",
         "transmission du retour au partenaire annulée", "retour remis en livraison",
-        "تم الشحن", "مشحون", "تم الإرسال", "في الطريق",
+        "تم الشحن", "مشحون", "مشحونة", "تم الإرسال", "في الطريق",
     ),
     Status.DELIVERED: (
         "delivered", "livré", "livrée", "colis livré", "colis livrée", "commande livrée", "livrée [ encaisser ]",
         "livrée [ recouvert ]", "livré non encaissé", "encaissé", "encaissé non payé", "commande encaissée",
         "recouvert", "paiements prêts", "paiement effectué", "payé et archivé", "montant transmis au partenaire",
         "montant reçu par le partenaire",
-        "تم التوصيل", "تم التسليم", "مسلم",
+        "تم التوصيل", "تم التسليم", "مسلم", "مسلمة",
     ),
     Status.RETURNED: (
         "returned", "retour", "retourné", "retournée", "retourné au vendeur", "retourné à l'expéditeur",
         "retour reçu", "retour reçu par le partenaire", "retour validé par le partenaire",
         "retour réceptionné par le vendeur", "retour archivé", "retour stock", "retour client",
         "récupéré par fournisseur", "récupéré par le magasin", "pris par le magasin", "réinjecté dans stock",
-        "تم الإرجاع", "مرجع", "مرتجع",
+        "تم الإرجاع", "مرجع", "مرجعة", "مرتجع", "مرتجعة",
     ),
     Status.CANCELED: (
         "canceled", "cancelled", "annulé", "annulée", "colis annulé", "annulé par le client", "annuler par le client",

@@ -32,11 +32,13 @@ _DELIVERIES = {
             "home", "home delivery", "to the door", "domicile", "a domicile", "maison",
             "livraison à domicile", "livraison domicile",
             "المنزل", "إلى المنزل", "للمنزل", "إلى الباب", "توصيل إلى المنزل", "توصيل للمنزل", "توصيل منزلي",
+            "البيت", "إلى البيت", "للبيت", "توصيل إلى البيت", "توصيل للبيت",
         ),
         DeliveryType.DESK: (
             "desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "point de retrait",
             "au bureau", "livraison au bureau", "livraison stop desk", "livraison en stop desk",
             "المكتب", "مكتب الاستلام", "إلى المكتب", "للمكتب", "توصيل إلى المكتب", "توصيل للمكتب", "ستوب ديسك",
+            "نقطة الاستلام",
         ),
     }.items()
     for word in words

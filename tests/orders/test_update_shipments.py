@@ -135,7 +135,12 @@ def test_a_couriers_own_file_is_taken_as_it_is(alice: Account, write: Any) -> No
 
 @pytest.mark.parametrize(
     "header",
-    [("Référence", "Statut colis", "Motif"), ("id_Externe", "Situation", "x"), ("رقم الطلب", "حالة الطرد", "السبب")],
+    [
+        ("Référence", "Statut colis", "Motif"),
+        ("id_Externe", "Situation", "x"),
+        ("رقم الطلب", "حالة الطرد", "السبب"),
+        ("رقم الطلبية", "حالة الطلبية", "السبب"),
+    ],
 )
 def test_couriers_headings_are_understood(alice: Account, write: Any, header: tuple[str, ...]) -> None:
     order = order_in("confirmed", alice)

@@ -112,19 +112,22 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
     [
         ("external_id", ["Code commande", "Commande n°", "N° BL"]),
         ("customer_name", ["Acheteur", "Nom du destinataire", "Nom et prénoms", "اسم و لقب الزبون", "اسم المستلم"]),
-        ("customer_phone", ["Num. téléphone", "N° de tél", "Tél client", "GSM", "Tél. portable", "رقم هاتف الزبون"]),
+        (
+            "customer_phone",
+            ["Num. téléphone", "N° de tél", "Tél client", "GSM", "Tél. portable", "رقم هاتف الزبون", "الهاتف النقال"],
+        ),
         (
             "customer_phone_2",
             ["Tel2", "Phone2", "2ème téléphone", "Autre tél", "Tél secondaire", "N° Tél 2", "رقم الهاتف الثاني"],
         ),
-        ("customer_wilaya", ["N° wilaya", "Willaya", "Wilaya du client"]),
-        ("customer_commune", ["Commune de livraison", "Baladiya", "Nom commune"]),
-        ("customer_address", ["Adresse exacte", "Adr."]),
+        ("customer_wilaya", ["N° wilaya", "Willaya", "Wilaya du client", "ولاية الزبون", "اسم الولاية", "رقم الولاية"]),
+        ("customer_commune", ["Commune de livraison", "Baladiya", "Nom commune", "بلدية التوصيل", "اسم البلدية"]),
+        ("customer_address", ["Adresse exacte", "Adr.", "عنوان الزبون"]),
         ("product_name", ["Produits", "Produit commandé", "Désignation de l'article", "المنتوج", "اسم السلعة"]),
         ("quantity", ["Nb", "Nbre", "Nb de pièces", "Pièces", "Pcs", "Qt", "Qté commandée", "عدد القطع"]),
         ("unit_price", ["P.U.", "P.U. (DA)", "Prix unit.", "Prix de vente", "Prix du produit", "سعر المنتج"]),
-        ("shipping_fee", ["Coût de livraison", "Frais d'expédition", "Frais de transport"]),
-        ("total_amount", ["Net à payer", "Total TTC", "Montant à payer (DA)", "Total commande"]),
+        ("shipping_fee", ["Coût de livraison", "Frais d'expédition", "Frais de transport", "تكلفة التوصيل"]),
+        ("total_amount", ["Net à payer", "Total TTC", "Montant à payer (DA)", "Total commande", "المبلغ الكلي"]),
         ("notes", ["Note client", "Instructions"]),
     ],
 )

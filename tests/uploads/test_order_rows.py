@@ -77,8 +77,11 @@ def test_a_delivery_is_known_by_the_words_of_our_pages_and_of_our_sentences(brow
 
 
 def test_a_delivery_is_known_by_the_words_of_algerian_shops(browser: Client) -> None:
-    homes = ("Livraison à domicile", "التوصيل إلى المنزل", "توصيل للمنزل")
-    desks = ("Livraison au bureau", "Au bureau", "Stop-Desk", "التوصيل للمكتب", "إلى المكتب", "مكتب", "ستوب ديسك")
+    homes = ("Livraison à domicile", "التوصيل إلى المنزل", "توصيل للمنزل", "للبيت")
+    desks = (
+        "Livraison au bureau", "Au bureau", "Stop-Desk", "التوصيل للمكتب", "إلى المكتب", "مكتب", "ستوب ديسك",
+        "نقطة استلام",
+    )  # fmt: skip
     rows = [[*row(number), word] for number, word in enumerate((*homes, *desks))]
     take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
     taken = dict(Order.objects.values_list("external_id", "delivery_type"))
