@@ -176,6 +176,11 @@ ELSEWHERE = {
         r"صفحة الطلب(?!\w)": "الطلبية",
         r"الإثنين": "الاثنين",
         r"استخد": "استعمال",
+        r"ستور|ستيراد": "تسجيل: orders are no goods from abroad",
+        r"[ال]لبتّ?(?!\w)": "حسم",
+        r"نقرة": "ضغطة",
+        "دون رد": "بلا رد",
+        r"%\((name|holder)\)s (لا )?ي": "a verb that fits women too, such as عند %(name)s",
     },
 }
 
