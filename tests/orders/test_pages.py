@@ -435,7 +435,7 @@ def test_who_comes_too_late_is_told_in_their_language(alice: Account, browser: C
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"), [("x" * 501, "Doit avoir 500 caractères au plus."), ("a\x00b", "Contient des signes")]
+    ("reason", "said"), [("x" * 501, "Doit avoir 500 caractères au plus."), ("a\x00b", "Contient des caractères")]
 )
 def test_an_unusable_reason_cancels_nothing(reason: str, said: str, alice: Account, browser: Client) -> None:
     order = make_order(alice)

@@ -114,7 +114,7 @@ def test_invoices_are_uploaded_and_counted_to_the_line(
     page.wait_for_url("**/account/uploads/*")
     assert Upload.objects.get().pieces.count() > 1
     processing.go_on()
-    page.get_by_role("button", name="Enregistrer les lignes").wait_for()  # the page has refreshed by itself
+    page.get_by_role("button", name="Importer les lignes").wait_for()  # the page has refreshed by itself
     axe(page)
     assert page.get_by_label("Commune", exact=True).locator("option:checked").inner_text() == "customer_commune"
     unread = page.locator("#unread li:visible")
@@ -126,7 +126,7 @@ def test_invoices_are_uploaded_and_counted_to_the_line(
     for label in ("Origine", "Deuxième téléphone"):
         page.get_by_label(label, exact=True).select_option("(absente du fichier)")
     assert unread.all_inner_texts() == ["invoice_date", "customer_id"]
-    page.get_by_role("button", name="Enregistrer les lignes").click()
+    page.get_by_role("button", name="Importer les lignes").click()
     page.get_by_role("progressbar").wait_for()
     axe(page)
     processing.go_on()
