@@ -149,6 +149,10 @@ def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_bef
         forms = entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]
         wrong += [form for form in forms if re.search(r"[ \xa0][:;?!»](?!\w)|«[ \xa0]", form)]
     assert wrong == [], "a narrow no-break space (U+202F) stands there"
+    for path in (CHECKOUT / "docs/fr").glob("*.md"):  # typesetting puts it there within a line, not between two
+        prose = re.sub(r"(?s)```.*?```", "", path.read_text(encoding="utf-8"))
+        wrong += [(path.name, sign) for sign in re.findall(r"(?m)^ *(?:[:;?»]|!(?!\[)).*|.*«$", prose)]
+    assert wrong == []
 
 
 def test_in_arabic_the_signs_of_a_latin_word_stay_on_their_side() -> None:
