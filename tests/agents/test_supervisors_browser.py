@@ -72,21 +72,22 @@ def test_every_page_is_for_everybody(
     person.wrongs[:] = [wrong for wrong in person.wrongs if "422" not in wrong]  # the page of an invalid period
 
 
-@pytest.mark.parametrize("language", ["en", "ar"])
 def test_on_a_phone_a_bar_stands_whole_with_its_value(
-    language: str, visit: Callable[..., Any], alice: Account, supervisor: User, agent: User
+    visit: Callable[..., Any], alice: Account, supervisor: User, agent: User
 ) -> None:
     order = factories.make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     page = visit(viewport={"width": 360, "height": 740}).sign_in(supervisor.username)
-    page.set_extra_http_headers({"Accept-Language": language})
-    page.goto("/console/figures/?by=agent")
-    row = page.locator("dl[aria-labelledby=chart-title] > div").filter(has_text="Samira")
-    assert "100" in row.locator("dd bdi").inner_text()
-    for part in ("svg", "dd bdi"):
-        box = row.locator(part).bounding_box()
-        assert box
-        assert 0 < box["x"] < box["x"] + box["width"] < 360
+    for language, direction in (("en", "ltr"), ("ar", "rtl")):
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.goto("/console/figures/?by=agent")
+        assert page.evaluate("document.documentElement.dir") == direction
+        row = page.locator("dl[aria-labelledby=chart-title] > div").filter(has_text="Samira")
+        assert "100" in row.locator("dd bdi").inner_text()
+        for part in ("svg", "dd bdi"):
+            box = row.locator(part).bounding_box()
+            assert box, (part, language)
+            assert 0 < box["x"] < box["x"] + box["width"] < 360, (part, language)
 
 
 def test_orders_are_moved_with_the_keyboard_alone(
