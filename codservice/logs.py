@@ -24,8 +24,8 @@ logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 # Only these attributes of a record go into its line: libraries add whole requests and arguments.
 FIELDS = {
-    "method", "route", "status", "ms", "user_id", "delivery_id", "event_kind", "attempt", "outcome", "request_id",
-    "action", "by", "actor", "actor_id", "target", "target_id", "account_id", "address",
+    "method", "route", "status", "ms", "user_id", "delivery_id", "webhook_id", "event_kind", "attempt", "outcome",
+    "request_id", "action", "by", "actor", "actor_id", "target", "target_id", "account_id", "address",
 }  # fmt: skip
 
 Line = dict[str, Any]

@@ -85,7 +85,7 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     WHERE webhooks_claim.until <= now()
     RETURNING delivery_id
 )
-SELECT d.id, e.id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
+SELECT d.id, e.id, w.id, d.account_id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
     CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END, a.live_id IS NOT NULL AS is_test,
     EXTRACT(EPOCH FROM clock_timestamp())::float AS now
 FROM webhooks_delivery d
@@ -125,17 +125,19 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
         Post(
             delivery_id=id_,
             event_id=event_id,
+            webhook_id=webhook,
+            account_id=account,
             url=url,
             event=kind,
             body=body.encode(),
             secrets=_readable(newest, previous),
-            attempt=attempt_count + 1,
+            attempt=tries + 1,
             request_id=request_id,
             is_test=is_test,
             begin_by=begin_by,
             offset=now - here,
         )
-        for id_, event_id, url, kind, body, request_id, attempt_count, newest, previous, is_test, now in rows
+        for id_, event_id, webhook, account, url, kind, body, request_id, tries, newest, previous, is_test, now in rows
     ]
 
 

@@ -111,6 +111,7 @@ def test_a_request_is_one_line_that_leads_to_its_deliveries(start, receiver):
     assert attempt["delivery_id"] == pinged.json()["delivery_id"]
     assert (attempt["outcome"], attempt["status"], attempt["attempt"]) == ("status", 410, 1)
     assert attempts[request_id]["event_kind"] == "order.cancelled"
+    assert (attempt["webhook_id"], attempt["account_id"]) == (webhook, str(account.id))
 
 
 def test_probes_and_recurring_tasks_are_silent(start):
