@@ -94,19 +94,17 @@ def formatter(*, readable: bool) -> logging.Formatter:
 
 
 class ExpectedRefusals(logging.Filter):
-    """Keep to one line what Django logs as an error with a traceback, but needs no change of the code.
+    """Change what Django logs as an error with a traceback, but needs no change of the code.
 
-    Suspicious requests, such as a form with too many fields, become a warning. Pages that cannot be shown while the
-    database is away are many, and `api.error_answers` says why.
+    Suspicious requests, such as a form with too many fields, become a warning in one line. Of an answer with 503 Django
+    says nothing: what gives it has said why, if that is not part of normal work, and the access line has the status.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.startswith("django.security."):
             record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
             return logging.getLogger().isEnabledFor(record.levelno)
-        if record.name == "django.request" and getattr(record, "status_code", None) == HTTPStatus.SERVICE_UNAVAILABLE:
-            record.exc_info = None
-        return True
+        return record.name != "django.request" or getattr(record, "status_code", None) != HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class _Formatter(logging.Formatter):

@@ -604,6 +604,6 @@ LOGGING = {
         # Beat sends a task every few seconds; that each was sent, received and done is for debugging only.
         "celery": {"level": LOG_LEVEL if LOG_LEVEL in ("DEBUG", "ERROR") else "WARNING"},
         # Clients read their 4xx in the answer; they do not belong in our log.
-        "django.request": {"level": "ERROR"},
+        "django.request": {"level": "ERROR", "filters": ["expected"]},
     },
 }

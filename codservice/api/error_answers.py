@@ -65,13 +65,14 @@ def only_reading() -> HttpResponse:
 
 def unavailable(error: BaseException) -> HttpResponse:
     """The answer while the database is away, outside DRF's views."""
-    _note(error)
+    note_outage(error)
     return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", headers={"Retry-After": "1"})
 
 
-def _note(error: BaseException) -> None:
-    """Why the database is away; of the request itself Django writes a line (`logs.ExpectedRefusals`)."""
-    logger.warning("database: %s", str(error).splitlines()[0] if str(error) else type(error).__name__)
+def note_outage(error: BaseException) -> None:
+    """Log why the database did not serve a request. What else is known of the request is in its access line."""
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    logger.warning("a request is answered with 503, because the database did not serve it: %s", reason)
 
 
 def flatten(detail: object, path: str = "") -> Errors:
@@ -103,7 +104,7 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
             if status == HTTPStatus.UNPROCESSABLE_ENTITY:
                 errors = getattr(exc, "errors", {exc.in_the_way: [message]})
         case OperationalError() | InterfaceError():
-            _note(exc)
+            note_outage(exc)
             status, code = HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"
         case Http404() | exceptions.NotFound() | ObjectDoesNotExist():
             status, code = HTTPStatus.NOT_FOUND, "not_found"
@@ -152,7 +153,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(error := sys.exception(), OperationalError | InterfaceError):
         if request.path.startswith("/api/"):
             return unavailable(error)
-        _note(error)
+        note_outage(error)
         page = defaults.server_error(request, template_name="503.html")
         page.status_code, page.headers["Retry-After"] = HTTPStatus.SERVICE_UNAVAILABLE, "1"
         return page

@@ -1,6 +1,5 @@
 """The pages of /docs/ and the files beside them, public and in three languages. Only search needs the database."""
 
-import logging
 from http import HTTPStatus
 
 from django.contrib.auth.models import AnonymousUser
@@ -13,12 +12,10 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import conditional_page, require_safe
 
 from codservice import ratelimit
-from codservice.api.error_answers import only_reading
+from codservice.api.error_answers import note_outage, only_reading
 from codservice.docs import library
 from codservice.docs import search as searching
 from codservice.docs.reference import OVERVIEW
-
-logger = logging.getLogger(__name__)
 
 
 @require_safe
@@ -56,7 +53,7 @@ def search(request: HttpRequest, language: str = "en") -> HttpResponse:
     try:
         results, status = searching.search(site, language, query), 200
     except (OperationalError, InterfaceError) as error:
-        logger.warning("database: %s", error)
+        note_outage(error)
         results, status = None, 503
     context = {"query": query, "results": results}
     return _answer(request, "docs/search.html", site, language, None, context, status)
