@@ -603,6 +603,8 @@ LOGGING = {
     "loggers": {
         # Beat sends a task every few seconds; that each was sent, received and done is for debugging only.
         "celery": {"level": LOG_LEVEL if LOG_LEVEL in ("DEBUG", "ERROR") else "WARNING"},
+        # That a message came while a worker stopped, and went back to its queue, is nothing to warn of.
+        "kombu.transport.virtual.base": {"level": "ERROR"},
         # Clients read their 4xx in the answer; they do not belong in our log.
         "django.request": {"level": "ERROR", "filters": ["expected"]},
     },

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from celery.apps.worker import Worker as CeleryWorker
+from celery.apps.worker import install_worker_term_handler
 from celery.platforms import SecurityWarning
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
@@ -59,6 +61,14 @@ def take_no_orders() -> None:
 
     for command in Panel.data.keys() - {"ping"}:
         del Panel.data[command]
+
+
+class Worker(CeleryWorker):
+    """Celery's, which stops without printing a sentence that is no line of our log."""
+
+    def install_platform_tweaks(self, worker: Any) -> None:
+        super().install_platform_tweaks(worker)
+        install_worker_term_handler(worker, verbose=False)
 
 
 def hear_stops(worker: Any) -> None:
@@ -139,7 +149,8 @@ def main() -> int:
 
     # Root is the only user of many containers, and nothing here unpickles what comes from the broker.
     warnings.simplefilter("ignore", SecurityWarning)
-    worker = app.Worker(
+    worker = Worker(
+        app=app,
         pool_cls="threads",
         consumer_cls=PatientConsumer,
         concurrency=THREADS,

@@ -27,7 +27,7 @@ class Part(Service):
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", module],
                 env=environ,
-                stdout=subprocess.DEVNULL,
+                stdout=output,
                 stderr=output,
                 cwd=CHECKOUT,
             )

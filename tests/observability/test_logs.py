@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -17,8 +17,10 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
 from django.utils.safestring import SafeString
+from kombu import Queue
 
 from codservice import logs
+from codservice.celery import app
 from codservice.operations import tasks
 from tests.factories import AccountFactory, UserFactory, order_body
 from tests.harness.background import eventually, held_up
@@ -109,12 +111,12 @@ def test_a_request_is_one_line_that_leads_to_its_deliveries(start, receiver):
     assert attempts.keys() == {request_id, "the-ping"}
     attempt = attempts["the-ping"]
     assert attempt["delivery_id"] == pinged.json()["delivery_id"]
+    assert (attempt["webhook_id"], attempt["account_id"]) == (webhook, str(account.id))
     assert (attempt["outcome"], attempt["status"], attempt["attempt"]) == ("status", 410, 1)
     assert attempts[request_id]["event_kind"] == "order.cancelled"
-    assert (attempt["webhook_id"], attempt["account_id"]) == (webhook, str(account.id))
 
 
-def test_probes_and_recurring_tasks_are_silent(start):
+def test_probes_recurring_tasks_and_stops_are_silent(start):
     web, worker = start("web"), start("worker")
     for path in ("/healthz", "/readyz", "/metrics"):
         web.send("GET", path)
@@ -123,8 +125,27 @@ def test_probes_and_recurring_tasks_are_silent(start):
     before = worker.metrics()["codservice_delivery_sweeps_total"]
     deliver.delay()
     eventually(lambda: worker.metrics()["codservice_delivery_sweeps_total"] > before)
+    web.stop()
+    worker.stop()
     assert web.lines() == []
     assert worker.lines() == []
+
+
+def test_a_message_that_comes_while_a_worker_stops_goes_back_silently(lines):
+    queue = f"stopping-{uuid4()}"
+    with app.connection_for_read() as connection:
+        consumer = connection.Consumer([Queue(queue)], callbacks=[])
+        consumer.consume()
+        with contextlib.suppress(TimeoutError):
+            connection.drain_events(timeout=0.1)  # asks Redis for the next message, which is later than this
+        consumer.cancel()
+        app.connection_for_write().Producer().publish("late", routing_key=queue)
+        consumer.channel.close()
+    assert lines() == []
+    with app.connection_for_read() as connection, connection.SimpleQueue(queue) as again:
+        late = again.get(timeout=5)
+        late.ack()
+        assert late.payload == "late"
 
 
 def test_access_lines_are_off_above_info(start):
