@@ -51,8 +51,8 @@ class _LinkForm(PasswordResetForm):
         )
         try:
             mails.send(subject, text, to_email)
-        except Exception:
-            logger.exception("the password link of user %s could not be mailed", context["user"].pk)
+        except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
+            logger.warning("the password link of user %s could not be mailed: %s", context["user"].pk, error)
 
 
 @shared_task
@@ -99,8 +99,8 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     subject, text = mails.subject_and_text("accounts/mail_invitation", context)
     try:
         mails.send(subject, text, invitation.email)
-    except ValueError:
-        logger.warning("invitation %s cannot be mailed: its address or text is not valid in a mail", invitation.id)
+    except (OSError, ValueError) as error:
+        logger.warning("invitation %s cannot be mailed: %s", invitation.id, error)
         return
     # Not if the invitation is to be mailed again meanwhile, in which case the link of this mail no longer works.
     Invitation.objects.filter(id=invitation.id, digest=invitation.digest).update(sent_at=Now())

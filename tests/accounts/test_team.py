@@ -24,12 +24,13 @@ from kombu.exceptions import OperationalError
 from codservice import mails
 from codservice.accounts import team, team_pages
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, SecurityEntry, User
-from codservice.accounts.tasks import send_invitation
+from codservice.accounts.tasks import send_invitation, send_password_link
 from tests import factories
 from tests.factories import PASSWORD
 from tests.harness.background import PATIENCE, Background, at_once, open_transaction
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
+from tests.harness.processes import free_port
 from webhooks.models import Webhook
 
 TEAM, NEW = "/account/team", "battery staple 9"
@@ -453,6 +454,17 @@ def test_an_invitation_of_which_no_mail_can_be_made_is_no_crash(alice: Account, 
     invitation = team.invite(alice.id, email=factories.UNMAILABLE[0], role="reader")
     send_invitation(str(invitation.id), host="testserver")
     assert "cannot be mailed" in caplog.text
+    assert Invitation.objects.get().sent_at is None
+
+
+def test_a_mail_server_that_is_away_is_a_line_without_a_traceback(alice: Account, caplog: Any, settings: Any) -> None:
+    invitation = team.invite(alice.id, email="new@example.dz", role="reader")
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
+    send_invitation(str(invitation.id), host="testserver")
+    send_password_link(alice.holder.email, host="testserver", language="en")
+    assert [record.levelname for record in caplog.records if "mailed: [Errno" in record.getMessage()] == ["WARNING"] * 2
+    assert not any(record.exc_info for record in caplog.records)
     assert Invitation.objects.get().sent_at is None
 
 
