@@ -85,7 +85,7 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     WHERE webhooks_claim.until <= now()
     RETURNING delivery_id
 )
-SELECT d.id, e.id, w.id, d.account_id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
+SELECT d.id, e.id, w.id::text, d.account_id::text, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
     CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END, a.live_id IS NOT NULL AS is_test,
     EXTRACT(EPOCH FROM clock_timestamp())::float AS now
 FROM webhooks_delivery d

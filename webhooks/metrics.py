@@ -61,8 +61,8 @@ def note_attempts(outcomes: Sequence[Outcome]) -> None:
                 "attempt failed" if each.failure else "attempt acknowledged",
                 extra={
                     "delivery_id": str(each.post.delivery_id),
-                    "webhook_id": str(each.post.webhook_id),
-                    "account_id": str(each.post.account_id),
+                    "webhook_id": each.post.webhook_id,
+                    "account_id": each.post.account_id,
                     "request_id": each.post.request_id,
                     "event_kind": each.post.event,
                     "attempt": each.post.attempt,

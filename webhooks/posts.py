@@ -28,8 +28,8 @@ class Post:
     secrets: Sequence[str] = field(repr=False)
     attempt: int
     event_id: UUID | None = None
-    webhook_id: UUID | None = None  # for the log, as is the account
-    account_id: UUID | None = None
+    webhook_id: str = ""  # for the log, as is the account; to read a UUID takes longer
+    account_id: str = ""
     is_test: bool = False  # whether it belongs to an account's twin
     request_id: str = ""  # of the request that made the change, for the log
     # In time.monotonic(): a post that begins later has to have its claim renewed first (`webhooks.delivery`).
