@@ -27,7 +27,10 @@ def test_no_secret_lies_in_the_repository() -> None:
 def test_a_secret_is_seen(tmp_path: Path) -> None:
     settings = tmp_path / "settings.py"
     settings.write_text(f'PASSWORD = "{"hunter" + "2" * 9}"\nTOKEN = "{"ghp_" + "a1B2" * 9}"\n')
+    line = tmp_path / "line.txt"
+    line.write_text(f"before\n{'1' * 9}:{'aB-3_' * 7} \nafter\n")
     assert len(repository.secrets([settings])[1]) >= 2
+    assert repository.secrets([line])[1] == ["line.txt:2 Telegram Bot Token"]
 
 
 def test_a_judge_that_tries_nothing_has_not_judged() -> None:
