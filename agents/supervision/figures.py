@@ -98,9 +98,14 @@ class FiguresForm(PeriodForm):
 
     most_days = MOST_DAYS
     lengths = {1: gettext_lazy("Today")} | PeriodForm.lengths
-    by = forms.TypedChoiceField(choices=DIVISIONS.items(), required=False, empty_value="day")
+    by = forms.TypedChoiceField(
+        label=gettext_lazy("Broken down"), choices=DIVISIONS.items(), required=False, empty_value="day"
+    )
     show = forms.TypedChoiceField(
-        choices=[(column.name, column.title) for column in COLUMNS], required=False, empty_value="confirmation_rate"
+        label=gettext_lazy("Figures"),
+        choices=[(column.name, column.title) for column in COLUMNS],
+        required=False,
+        empty_value="confirmation_rate",
     )
 
 

@@ -31,7 +31,7 @@ def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
     Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW, call_attempts=6)
     lists = ["orders/order/?status=all&wilaya=16", "review/", "claims/", "moves/", "people/", "rules/", "codes/"]
     every = ["bulk/?every=1&status=all&action=cancel", "bulk/?every=1&action=assign", "bulk/?every=1&action=delivered"]
-    figures = ["figures/", "figures/?by=agent&show=calls", "figures/?first=x"]
+    figures = ["figures/", "figures/?by=agent&show=calls", f"figures/?first=x&show={'x' * 100}"]
     own = [f"people/{agent.id}/{page}" for page in ("", "day/", "serves/")]
     singles = ["people/new/", *own, f"rules/{alice.id}/"]
     return [f"/console/{path}" for path in [*lists, *every, *figures, *singles]]
