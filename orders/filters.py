@@ -80,17 +80,19 @@ class OrderFilter(Filters):
         self.account_id = account_id or self.request.auth.account_id
 
     def filter_queryset(self, queryset: QuerySet[Order]) -> QuerySet[Order]:
-        queryset = super().filter_queryset(queryset)
-        if until := self.form.cleaned_data["updated_to"]:
-            # No order is changed before it is created. A list by creation then need not begin with newer ones.
-            queryset = queryset.filter(created_at__lt=until)
-        return queryset
+        self._counted = found = super().filter_queryset(queryset)
+        sent = self.form.cleaned_data
+        if sent["updated_to"] and (sent["sort"] or "-created_at").endswith("created_at"):
+            # No order is changed before it is created. A list by creation then need not begin with newer ones. The
+            # count has an index by changes, which does not tell when orders were created.
+            found = found.filter(created_at__lt=sent["updated_to"])
+        return found
 
     def total(self) -> int:
         """Exactly how many orders pass the filters, from the kept counts where these can tell."""
         used = self._used()
         if used - {"status"}:
-            return super().total()
+            return self._counted.count()
         return counts.total(self.account_id, self.form.cleaned_data["status"] if used else Status.values)
 
     def pass_by(self, queryset: QuerySet[Order], rows: int) -> tuple[QuerySet[Order], int]:

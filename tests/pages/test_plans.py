@@ -40,6 +40,7 @@ ASKED = {
         "status=confirmed", "status=confirmed,shipped", "created_from=2026-11-01", "updated_from=2026-11-01",
         "phone=0550000001", "wilaya=16", "external_id=1042", "sort=updated_at", "page=9", "cursor=",
         "status=confirmed&wilaya=16", "q=Amine", "q=0550+00", "q=0550000001", "q=amine&status=confirmed",
+        "updated_from=2026-11-01&updated_to=2026-11-30", "updated_to=2026-11-30&sort=updated_at",
     ],
     "/api/v1/events": ["types=order.confirmed", "limit=5"],
     "/api/v1/inventory": ["page=1", "sku=A,B", "updated_from=2026-11-01", "stock_below=3"],
