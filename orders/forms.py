@@ -25,7 +25,7 @@ from orders.templatetags.orders import name_of, wilaya
 
 LINES, MORE_LINES = 3, 3
 MOST_NAMED = 5  # SKUs that are named when several products have the same name
-LONGEST_OPEN, CLOCKS_DIFFER = timedelta(days=7), timedelta(minutes=1)
+LONGEST_OPEN, CLOCKS_DIFFER = timedelta(days=7), timedelta(minutes=10)
 
 
 class PhoneField(Words):
