@@ -170,27 +170,22 @@ def take(order_id: UUID, *, agent: User) -> UUID:
     return row[0]
 
 
-def renew(claim_id: UUID, *, agent: User) -> str | None:
-    """Renew the lease of an agent at work. Returns the customer's phone, or None if the claim is no longer theirs."""
-    renewed = _renew(claim_id, agent)
-    return renewed and renewed[0]
-
-
-def renew_or_read(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
-    """Like `renew`, but returns the database's time too. While the database is read-only, the lease is not renewed and
-    the customer can still be read.
+def renew(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
+    """Renew the lease of an agent at work. Returns the customer's phone and the database's time, or None if the claim
+    is no longer theirs.
     """
-    try:
-        return _renew(claim_id, agent)
-    except OperationalError:
-        return at_now(held(claim_id, agent=agent))
-
-
-def _renew(claim_id: UUID, agent: User) -> tuple[str, datetime] | None:
     values: dict[str, Any] = {"claim": claim_id, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
         cursor.execute(_RENEW, values)
         return cursor.fetchone()
+
+
+def renew_or_read(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
+    """Like `renew`. While the database is read-only, the lease is not renewed and the customer can still be read."""
+    try:
+        return renew(claim_id, agent=agent)
+    except OperationalError:
+        return at_now(held(claim_id, agent=agent))
 
 
 def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:

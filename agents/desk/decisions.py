@@ -67,105 +67,96 @@ _CALL_OF = {
 
 
 @dataclass(frozen=True)
-class Decision:
-    """An agent's decision about one order at the version they saw. The same `note_id` sent twice decides once.
+class Screen:
+    """What an agent saw of the customer whom they hold: `seen` are the orders at their versions.
 
     `shown_at` is when the screen that they pressed was shown, by the database's clock.
     """
 
-    order_id: UUID
-    seen_version: int
-    note: str = ""
-    note_id: UUID | None = None
+    claim_id: UUID
+    agent: User
+    seen: Mapping[UUID, int]
     shown_at: datetime | None = None
 
 
-def confirm(claim_id: UUID, decision: Decision, *, agent: User) -> None:
-    """Confirm one order. Raises NotHeld, TooSoon and what lifecycle.confirm raises; nothing is written then."""
-    _decide(claim_id, decision, lifecycle.confirm, Outcome.ANSWERED, agent)
+# What an agent decides. Each function raises NotHeld, TooSoon, Changed when an order is not as the agent saw it, and
+# what its rule in `orders` raises; nothing is written then. The same `note_id` sent twice is written once.
 
 
-def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_at: datetime | None = None) -> None:
-    """Confirm all orders that the agent saw, at these versions, or none of them.
+def confirm(screen: Screen, order_id: UUID, *, note: str = "", note_id: UUID | None = None) -> None:
+    """Confirm one order."""
+    _decide(screen, order_id, lifecycle.confirm, Call(screen.agent, Outcome.ANSWERED, note, note_id))
 
-    Raises NotHeld, TooSoon, Changed when an order is not as they saw it, and what lifecycle.confirm_all raises.
-    """
-    agent = call.agent
-    assert agent is not None  # noqa: S101  (at the desk somebody calls)
-    with _once(call.note_id):
-        phone = _check_held(claims.held(claim_id, agent=agent), shown_at)
-        orders = lifecycle.lock(_pending(phone).filter(id__in=seen))
-        _renew_or_refuse(claim_id, agent)
-        if dict(seen) != {order.id: order.version for order in orders}:
+
+def confirm_all(screen: Screen, *, note: str = "", note_id: UUID | None = None) -> None:
+    """Confirm all orders that the agent saw, or none of them."""
+    call = Call(screen.agent, Outcome.ANSWERED, note, note_id)
+    with _once(note_id):
+        phone = _check_held(screen)
+        orders = lifecycle.lock(_pending(phone).filter(id__in=screen.seen))
+        _renew_or_refuse(screen)
+        if dict(screen.seen) != {order.id: order.version for order in orders}:
             raise lifecycle.Changed
-        lifecycle.confirm_all(orders, actor=Actor.of_staff(agent), call=call)
-        if not _pending(phone).exists():
-            claims.let_go(claim_id, agent=agent)
+        lifecycle.confirm_all(orders, actor=Actor.of_staff(screen.agent), call=call)
+        _let_go_if_decided(screen, phone)
 
 
-def cancel(claim_id: UUID, decision: Decision, why: CancelReason, *, details: str = "", agent: User) -> None:
-    """Cancel one order. Raises NotHeld, TooSoon and what lifecycle.cancel raises; nothing is written then."""
-    move = partial(lifecycle.cancel, reason=why.kept_as(details))
-    _decide(claim_id, decision, move, _CALL_OF.get(why, Outcome.ANSWERED), agent)
+def cancel(
+    screen: Screen, order_id: UUID, why: CancelReason, *, details: str = "", note: str = "", note_id: UUID | None = None
+) -> None:
+    """Cancel one order."""
+    call = Call(screen.agent, _CALL_OF.get(why, Outcome.ANSWERED), note, note_id)
+    _decide(screen, order_id, partial(lifecycle.cancel, reason=why.kept_as(details)), call)
 
 
-def edit(claim_id: UUID, order_id: UUID, changes: editing.Edit, *, agent: User, seen_version: int) -> Order:
-    """Edit an order of the customer whom the agent holds. Raises NotHeld and what editing.edit raises."""
+def edit(screen: Screen, order_id: UUID, changes: editing.Edit) -> Order:
+    """Edit one order."""
     with transaction.atomic():
-        _check_theirs(claim_id, order_id, agent)
-        order = editing.edit(order_id, changes, actor=Actor.of_staff(agent), seen_version=seen_version)
-        _renew_or_refuse(claim_id, agent)
+        _check_held(screen, order_id)
+        actor = Actor.of_staff(screen.agent)
+        order = editing.edit(order_id, changes, actor=actor, seen_version=screen.seen[order_id])
+        _renew_or_refuse(screen)
     return order
 
 
-def note_call(
-    claim_id: UUID,
-    call: Call,
-    *,
-    seen: Mapping[UUID, int],
-    to: User | None = None,
-    shown_at: datetime | None = None,
-) -> None:
+def note_call(screen: Screen, call: Call, *, to: User | None = None) -> None:
     """Note a call that decided nothing on each pending order of the customer, and release the customer.
 
     Of more than `claims.MOST_ORDERS`, the rest is left for the next call. Unanswered calls never cancel: an order comes
-    back by its merchant's rules (`planning.after`). `seen` has the versions that the agent saw; `shown_at` is as in
-    Decision. With HANDED_OVER, `to` is the colleague, or None for a supervisor. Raises NotHeld, TooSoon, NotServed when
-    the colleague does not serve one of the merchants, and Changed when an order is not as the agent saw it.
+    back by its merchant's rules (`planning.after`). With HANDED_OVER, `to` is the colleague, or None for a supervisor.
+    Also raises NotServed when the colleague does not serve one of the merchants.
     """
-    agent = call.agent
-    assert agent is not None  # noqa: S101  (at the desk somebody calls)
     with _once(call.note_id):
-        phone = _check_held(claims.held(claim_id, agent=agent), shown_at)
+        phone = _check_held(screen)
         orders = lifecycle.lock(_pending(phone), claims.MOST_ORDERS)
-        _renew_or_refuse(claim_id, agent)
-        if dict(seen) != {order.id: order.version for order in orders if order.id in seen}:
+        _renew_or_refuse(screen)
+        if dict(screen.seen) != {order.id: order.version for order in orders if order.id in screen.seen}:
             raise lifecycle.Changed
         if to is not None and call.outcome == Outcome.HANDED_OVER:
-            assignment.check(to, {order.account_id for order in orders}, by=agent)
+            assignment.check(to, {order.account_id for order in orders}, by=screen.agent)
         plans = _plans(orders, call, to)
         if lifecycle.add_call_notes(orders, call, plans):
-            claims.let_go(claim_id, agent=agent)
+            claims.let_go(screen.claim_id, agent=screen.agent)
 
 
 def set_aside(claim_id: UUID, *, agent: User) -> None:
     """Hand a customer whose page cannot be rendered to a supervisor, so that the agent is free for the next."""
-    call = Call(agent, Outcome.HANDED_OVER, _("The customer's page could not be shown."))
     with suppress(NotHeld):
-        note_call(claim_id, call, seen={})
+        call = Call(agent, Outcome.HANDED_OVER, _("The customer's page could not be shown."))
+        note_call(Screen(claim_id, agent, seen={}), call)
 
 
-def _decide(
-    claim_id: UUID, decision: Decision, move: Callable[..., Order], outcome: CallNote.Outcome, agent: User
-) -> None:
+def _decide(screen: Screen, order_id: UUID, move: Callable[..., Order], call: Call) -> None:
     """Make the move, which also notes the call. Release the customer when none of their orders is pending any more."""
-    with _once(decision.note_id):
-        _check_theirs(claim_id, decision.order_id, agent, decision.shown_at)
-        call = Call(agent, outcome, decision.note, decision.note_id)
-        move(decision.order_id, actor=Actor.of_staff(agent), seen_version=decision.seen_version, call=call)
-        phone = _renew_or_refuse(claim_id, agent)
-        if not _pending(phone).exists():
-            claims.let_go(claim_id, agent=agent)
+    with _once(call.note_id):
+        _check_held(screen, order_id)
+        move(order_id, actor=Actor.of_staff(screen.agent), seen_version=screen.seen[order_id], call=call)
+        _let_go_if_decided(screen, _renew_or_refuse(screen))
+
+
+def _let_go_if_decided(screen: Screen, phone: str) -> None:
+    if not _pending(phone).exists():
+        claims.let_go(screen.claim_id, agent=screen.agent)
 
 
 @contextmanager
@@ -186,30 +177,28 @@ def _pending(phone: str) -> models.QuerySet[Order]:
     return Order.live.filter(phone_e164=phone, status=Status.PENDING)
 
 
-def _check_theirs(claim_id: UUID, order_id: UUID, agent: User, shown_at: datetime | None = None) -> None:
-    """Before an order is locked, check that it is the claimed customer's and that the agent had time to see whose it
-    is.
+def _check_held(screen: Screen, order_id: UUID | None = None) -> str:
+    """Check that the agent holds the customer, whose this order is, and had time to see who it is. Returns the phone.
+
+    Nothing is locked yet, so `_renew_or_refuse` checks the holder again later.
     """
-    phone = Order.live.filter(id=order_id).values("phone_e164")
-    _check_held(claims.held(claim_id, agent=agent).filter(phone_e164__in=phone), shown_at)
-
-
-def _check_held(held: claims.ClaimQuerySet, shown_at: datetime | None) -> str:
-    """The customer's phone. Nothing is locked yet, so `_renew_or_refuse` checks the holder again later."""
+    held = claims.held(screen.claim_id, agent=screen.agent)
+    if order_id:
+        held = held.filter(phone_e164__in=Order.live.filter(id=order_id).values("phone_e164"))
     found = claims.at_now(held)
     if found is None:
         raise NotHeld
     phone, now = found
-    shown.check_age(shown_at, now)
+    shown.check_age(screen.shown_at, now)
     return phone
 
 
-def _renew_or_refuse(claim_id: UUID, agent: User) -> str:
+def _renew_or_refuse(screen: Screen) -> str:
     """Renew and thereby lock the claim, once the orders are locked. Returns the customer's phone or raises NotHeld."""
-    phone = claims.renew(claim_id, agent=agent)
-    if phone is None:
+    found = claims.renew(screen.claim_id, agent=screen.agent)
+    if found is None:
         raise NotHeld
-    return phone
+    return found[0]
 
 
 def _plans(orders: Sequence[Order], call: Call, to: User | None) -> dict[UUID, CallPlan]:

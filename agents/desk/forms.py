@@ -212,15 +212,14 @@ class OutcomeForm(Form):
         """The versions that the page showed, as far as they can be read."""
         return getattr(self, "cleaned_data", {}).get("seen") or {}
 
-    def decision(self) -> decisions.Decision:
-        """For CONFIRM and CANCEL: the decision about the chosen order as it was seen."""
-        data = self.cleaned_data
-        version = data["seen"][data["order"]]
-        return decisions.Decision(data["order"], version, data["note"], self._note_id, data["shown_at"])
+    @property
+    def screen(self) -> decisions.Screen:
+        """The screen whose button was pressed."""
+        return decisions.Screen(self.claim_id, self.agent, self.cleaned_data["seen"], self.cleaned_data["shown_at"])
 
     @property
-    def _note_id(self) -> UUID:
-        """The same when one button is pressed twice, and another for another button of the same screen."""
+    def press_id(self) -> UUID:
+        """The note's id: the same when a button is pressed twice, and another for each button of the screen."""
         data = self.cleaned_data
         return uuid5(data["note_id"], f"{self.data['outcome']} {data['order']} {data['at']}")
 
@@ -232,10 +231,8 @@ class OutcomeForm(Form):
         return left[0] if self.cleaned_data["outcome"] in (self.CONFIRM, self.CANCEL) and left else None
 
     def call(self) -> lifecycle.Call:
-        """For every other outcome: what came of the call to the customer."""
+        """For an outcome that decides nothing: what came of the call to the customer."""
         data = self.cleaned_data
-        if data["outcome"] == self.CONFIRM_ALL:
-            return lifecycle.Call(self.agent, Outcome.ANSWERED, data["note"], self._note_id)
         outcome, is_callback = data["outcome"], data["outcome"] in self.CALLBACKS
         typed = {Outcome.HANDED_OVER: data["handover_reason"], Outcome.SKIPPED: data["skip_reason"]}.get(outcome)
         chosen = str(self.REASONS[outcome](data["why"]).label) if data["why"] else ""
@@ -243,7 +240,7 @@ class OutcomeForm(Form):
             self.agent,
             Outcome.CALLBACK if is_callback else Outcome(outcome),
             note="\n".join(filter(None, [chosen, typed, data["note"]])),
-            note_id=self._note_id,
+            note_id=self.press_id,
             callback_at=data["at"] if is_callback else None,
         )
 

@@ -177,7 +177,7 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     if form.may_need_asking and customer.duplicates([order_id])[order_id]:
         return call_screen(request, claim_id, form=form, asks=order_id)
     try:
-        _write(claim_id, form, request.user)
+        _write(form)
     except Refused as refused:
         return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
     order = Order.live.select_related("account").get(id=order_id)
@@ -250,9 +250,9 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
         form.take_fee()
         messages.warning(request, _("Nothing has been saved yet. Check the merchant's fee for this delivery."))
         return _edit_page(request, claim_id, form)
-    seen = form.cleaned_data["version"]
+    screen = decisions.Screen(claim_id, request.user, {order_id: form.cleaned_data["version"]})
     try:
-        decisions.edit(claim_id, order_id, form.changes(), agent=request.user, seen_version=seen)
+        decisions.edit(screen, order_id, form.changes())
     except Invalid as invalid:
         form.blame(invalid.errors)
         return _edit_page(request, claim_id, form)
@@ -291,18 +291,18 @@ def places(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:
-    data, seen, shown_at = form.cleaned_data, form.seen_versions, form.cleaned_data["shown_at"]
+def _write(form: OutcomeForm) -> None:
+    screen, data = form.screen, form.cleaned_data
+    said: dict[str, Any] = {"note": data["note"], "note_id": form.press_id}
     match data["outcome"]:
         case form.CONFIRM:
-            decisions.confirm(claim_id, form.decision(), agent=agent)
+            decisions.confirm(screen, data["order"], **said)
         case form.CONFIRM_ALL:
-            decisions.confirm_all(claim_id, form.call(), seen=seen, shown_at=shown_at)
+            decisions.confirm_all(screen, **said)
         case form.CANCEL:
-            why = CancelReason(data["why"])
-            decisions.cancel(claim_id, form.decision(), why, details=data["details"], agent=agent)
+            decisions.cancel(screen, data["order"], CancelReason(data["why"]), details=data["details"], **said)
         case _:
-            decisions.note_call(claim_id, form.call(), seen=seen, to=data["to"], shown_at=shown_at)
+            decisions.note_call(screen, form.call(), to=data["to"])
 
 
 def _gone(

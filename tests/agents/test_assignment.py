@@ -255,8 +255,8 @@ def test_a_supervisor_takes_anybody_and_is_told(
 
 
 def hand_over(order: Order, *, by: User, to: User) -> None:
-    claim_id = claims.take(order.id, agent=by)
-    decisions.note_call(claim_id, Call(by, CallNote.Outcome.HANDED_OVER, "x"), seen={order.id: 1}, to=to)
+    screen = decisions.Screen(claims.take(order.id, agent=by), by, {order.id: 1})
+    decisions.note_call(screen, Call(by, CallNote.Outcome.HANDED_OVER, "x"), to=to)
 
 
 def test_who_is_handed_over_must_be_served_unless_a_supervisor_says_so(

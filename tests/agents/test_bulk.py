@@ -476,8 +476,8 @@ def test_it_costs_the_same_for_one_and_many(action: str, alice: Account, agent: 
 
 
 def called(order: Order, agent: User, outcome: CallNote.Outcome, **call: Any) -> None:
-    claim = claims.take(order.id, agent=agent)
-    decisions.note_call(claim, lifecycle.Call(agent, outcome, **call), seen={order.id: order.version})
+    screen = decisions.Screen(claims.take(order.id, agent=agent), agent, {order.id: order.version})
+    decisions.note_call(screen, lifecycle.Call(agent, outcome, **call))
 
 
 @pytest.mark.parametrize(

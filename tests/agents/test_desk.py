@@ -43,15 +43,14 @@ def expire(claim_id: Any) -> None:
     Claim.objects.filter(id=claim_id).update(expires_at=Now() - timedelta(seconds=1))
 
 
-def decision(order: Order, **changes: Any) -> decisions.Decision:
-    return decisions.Decision(order.id, seen_version=1, **changes)
+def screen(claim_id: Any, agent: User, *orders: Order) -> decisions.Screen:
+    return decisions.Screen(claim_id, agent, {order.id: 1 for order in orders})
 
 
 def note(
     claim_id: Any, outcome: CallNote.Outcome, *orders: Order, agent: User, to: User | None = None, **call: Any
 ) -> None:
-    seen = {order.id: 1 for order in orders}
-    decisions.note_call(claim_id, lifecycle.Call(agent, outcome, **call), seen=seen, to=to)
+    decisions.note_call(screen(claim_id, agent, *orders), lifecycle.Call(agent, outcome, **call), to=to)
 
 
 # --- Who is served which customer --------------------------------------------------------------------------------
@@ -113,10 +112,10 @@ def test_a_lease_ends_and_activity_renews_it(alice: Account, agent: User, collea
     taken = claims.next_customer(colleague)
     assert taken not in (None, claim_id)
     for act in (
-        lambda: decisions.confirm(claim_id, decision(order), agent=agent),
+        lambda: decisions.confirm(screen(claim_id, agent, order), order.id),
         lambda: note(claim_id, Outcome.BUSY, order, agent=agent),
-        lambda: decisions.edit(claim_id, order.id, editing.Edit(customer_name="X"), agent=agent, seen_version=1),
-        lambda: decisions.confirm(taken, decision(order), agent=agent),
+        lambda: decisions.edit(screen(claim_id, agent, order), order.id, editing.Edit(customer_name="X")),
+        lambda: decisions.confirm(screen(taken, agent, order), order.id),
     ):
         with pytest.raises(decisions.NotHeld):
             act()
@@ -238,7 +237,7 @@ def test_who_is_due_may_be_in_colleagues_hands(alice: Account, agent: User, coll
 def test_confirm_notes_the_call_and_lets_the_customer_go(alice: Account, agent: User) -> None:
     order = make_order(alice)
     claim_id = claims.next_customer(agent)
-    decisions.confirm(claim_id, decision(order, note="Livrer samedi"), agent=agent)
+    decisions.confirm(screen(claim_id, agent, order), order.id, note="Livrer samedi")
 
     order.refresh_from_db()
     written = order.call_notes.get()
@@ -250,8 +249,8 @@ def test_confirm_notes_the_call_and_lets_the_customer_go(alice: Account, agent: 
 def test_the_customer_stays_until_all_orders_are_decided(alice: Account, agent: User) -> None:
     first, second = make_order(alice), make_order(alice)
     claim_id = claims.next_customer(agent)
-    decisions.confirm(claim_id, decision(first), agent=agent)
-    decisions.cancel(claim_id, decision(second), CancelReason.DUPLICATE, details="W-1", agent=agent)
+    decisions.confirm(screen(claim_id, agent, first), first.id)
+    decisions.cancel(screen(claim_id, agent, second), second.id, CancelReason.DUPLICATE, details="W-1")
 
     second.refresh_from_db()
     assert (second.status, second.cancel_reason) == (Status.CANCELED, "Duplicate: W-1")
@@ -269,7 +268,7 @@ def test_the_customer_stays_until_all_orders_are_decided(alice: Account, agent: 
 )
 def test_a_cancellation_says_what_the_call_came_to(why: Any, outcome: str, alice: Account, agent: User) -> None:
     order = make_order(alice)
-    decisions.cancel(claims.next_customer(agent), decision(order), why, agent=agent)
+    decisions.cancel(screen(claims.next_customer(agent), agent, order), order.id, why)
     assert order.call_notes.get().outcome == outcome
 
 
@@ -362,7 +361,7 @@ def test_what_the_merchant_canceled_is_refused_in_words(alice: Account, agent: U
 
     assert customer.glance(claim_id, agent=agent).versions == {other.id: 1}
     with pytest.raises(lifecycle.AlreadyDecided, match="Already canceled by API key Test"):
-        decisions.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
+        decisions.confirm(screen(claim_id, agent, order), order.id, note_id=uuid4())
     with pytest.raises(lifecycle.Changed):
         note(claim_id, Outcome.BUSY, order, other, agent=agent)
     assert not CallNote.objects.exists()
@@ -372,10 +371,10 @@ def test_what_the_merchant_canceled_is_refused_in_words(alice: Account, agent: U
 def test_a_changed_order_is_read_again_before_it_is_decided(alice: Account, agent: User) -> None:
     order = make_order(alice)
     claim_id = claims.next_customer(agent)
-    decisions.edit(claim_id, order.id, editing.Edit(customer_name="Amine B."), agent=agent, seen_version=1)
+    decisions.edit(screen(claim_id, agent, order), order.id, editing.Edit(customer_name="Amine B."))
     with pytest.raises(lifecycle.Changed):
-        decisions.confirm(claim_id, decision(order), agent=agent)
-    decisions.confirm(claim_id, decisions.Decision(order.id, seen_version=2), agent=agent)
+        decisions.confirm(screen(claim_id, agent, order), order.id)
+    decisions.confirm(decisions.Screen(claim_id, agent, {order.id: 2}), order.id)
 
 
 def test_a_claim_decides_no_other_customers_order(alice: Account, agent: User) -> None:
@@ -383,8 +382,8 @@ def test_a_claim_decides_no_other_customers_order(alice: Account, agent: User) -
     other = make_order(alice, phone="0550000002")
     claim_id = claims.next_customer(agent)
     for act in (
-        lambda: decisions.confirm(claim_id, decision(other), agent=agent),
-        lambda: decisions.edit(claim_id, other.id, editing.Edit(customer_name="X"), agent=agent, seen_version=1),
+        lambda: decisions.confirm(screen(claim_id, agent, other), other.id),
+        lambda: decisions.edit(screen(claim_id, agent, other), other.id, editing.Edit(customer_name="X")),
     ):
         with pytest.raises(decisions.NotHeld):
             act()
@@ -415,9 +414,9 @@ def act(outcome: str, claim_id: Any, order: Order, second: Order | None, note_id
     if outcome == "busy":
         note(claim_id, Outcome.BUSY, *filter(None, (order, second)), note_id=note_id, agent=agent)
     elif outcome == "confirm":
-        decisions.confirm(claim_id, decision(order, note_id=note_id), agent=agent)
+        decisions.confirm(screen(claim_id, agent, order), order.id, note_id=note_id)
     else:
-        decisions.cancel(claim_id, decision(order, note_id=note_id), CancelReason.FAKE, agent=agent)
+        decisions.cancel(screen(claim_id, agent, order), order.id, CancelReason.FAKE, note_id=note_id)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -428,7 +427,7 @@ def test_one_winner_among_agent_and_merchant(alice: Account, agent: User, api: A
 
     def confirm(order: Order) -> None:
         try:
-            decisions.confirm(claims.take(order.id, agent=agent), decision(order), agent=agent)
+            decisions.confirm(screen(claims.take(order.id, agent=agent), agent, order), order.id)
         except Refused as refused:
             refusals.append(refused)
 
@@ -529,7 +528,7 @@ def test_a_decision_locks_its_order_once_and_looks_its_note_up_once(alice: Accou
     order, other = make_order(alice), make_order(alice)
     claim_id = claims.next_customer(agent)
     with CaptureQueriesContext(connection) as confirming:
-        decisions.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
+        decisions.confirm(screen(claim_id, agent, order), order.id, note_id=uuid4())
     with CaptureQueriesContext(connection) as noting:
         note(claim_id, Outcome.BUSY, other, note_id=uuid4(), agent=agent)
     for written in (confirming, noting):

@@ -362,7 +362,7 @@ def test_who_is_handed_over_outside_of_calling_hours_falls_due_when_they_begin(
     closed(alice)
     order = make_order(alice)
     call = Call(agent, CallNote.Outcome.HANDED_OVER, "Parle kabyle")
-    decisions.note_call(claims.take(order.id, agent=agent), call, seen={order.id: 1}, to=colleague)
+    decisions.note_call(decisions.Screen(claims.take(order.id, agent=agent), agent, {order.id: 1}), call, to=colleague)
     order.refresh_from_db()
     assert (order.call_state, order.callback_agent) == (CallState.CALLBACK, colleague)
     assert order.call_due_at == days.start_of(days.today() + timedelta(days=1))

@@ -58,7 +58,7 @@ def test_the_review_list_says_why_an_order_is_there(for_review: Order, alice: Ac
 
 def test_who_skips_an_order_is_not_why_it_is_there(for_review: Order, supervisor: User, browser: Any) -> None:
     skip = lifecycle.Call(supervisor, CallNote.Outcome.SKIPPED, "Bad line")
-    decisions.note_call(claims.take(for_review.id, agent=supervisor), skip, seen={})
+    decisions.note_call(decisions.Screen(claims.take(for_review.id, agent=supervisor), supervisor, {}), skip)
     text = browser.get(REVIEW).content.decode()
     assert "Toujours éteint" in text
     assert "Bad line" not in text
@@ -69,7 +69,7 @@ def test_a_call_in_vain_hides_not_why_an_order_is_there(
 ) -> None:
     def noted(by: User, outcome: CallNote.Outcome, note: str = "") -> None:
         call = lifecycle.Call(by, outcome, note)
-        decisions.note_call(claims.take(order.id, agent=by), call, seen={})
+        decisions.note_call(decisions.Screen(claims.take(order.id, agent=by), by, {}), call)
 
     def shown() -> list[tuple[str, str]]:
         cell = re.search(r'<td class="reason">(.+?)</td>', browser.get(REVIEW).content.decode())
@@ -126,7 +126,7 @@ def test_what_a_colleague_has_dealt_with_since_stays(
     Order.objects.update(call_state=CallState.REVIEW)
     seen = seen_at(browser)
     wrong = lifecycle.Call(colleague, CallNote.Outcome.WRONG_NUMBER, "C'est un autre")
-    decisions.note_call(claims.take(for_review.id, agent=colleague), wrong, seen={})
+    decisions.note_call(decisions.Screen(claims.take(for_review.id, agent=colleague), colleague, {}), wrong)
     lifecycle.cancel(decided.id, actor=Actor.of_staff(agent))
 
     ids = [str(order.id) for order in (for_review, other, decided)]

@@ -283,10 +283,11 @@ def test_an_agents_open_screen_is_told_and_their_decision_refused(api, order):
     patch(api, order, customer_address="Elsewhere")
 
     assert customer.glance(claim, agent=agent).versions == {order.id: 2}
+    screen = decisions.Screen(claim, agent, {order.id: 1})
     with pytest.raises(lifecycle.Changed):
-        decisions.confirm(claim, decisions.Decision(order.id, seen_version=1), agent=agent)
+        decisions.confirm(screen, order.id)
     with pytest.raises(lifecycle.Changed):
-        decisions.edit(claim, order.id, editing.Edit(customer_name="B"), agent=agent, seen_version=1)
+        decisions.edit(screen, order.id, editing.Edit(customer_name="B"))
 
 
 # --- If-Match -------------------------------------------------------------------------------------------------------

@@ -272,7 +272,7 @@ def test_a_wrong_number_that_the_order_still_has_is_wrong(
     factories.open_always()
     order = make_order(alice, customer_phone="0550123456")
     call = lifecycle.Call(agent, CallNote.Outcome.WRONG_NUMBER)
-    decisions.note_call(claims.take(order.id, agent=agent), call, seen={order.id: order.version})
+    decisions.note_call(decisions.Screen(claims.take(order.id, agent=agent), agent, {order.id: order.version}), call)
     editing.edit(order.id, edit, actor=Actor.of_merchant(alice.holder))
     assert [waiting.id for waiting in review.waiting()] == [order.id]
     assert "1 order has a wrong phone number" in page(browser)
@@ -282,7 +282,9 @@ def test_a_wrong_number_that_the_order_still_has_is_wrong(
     assert "wrong phone number" not in page(browser)
     for _ in range(6):
         call = lifecycle.Call(agent, CallNote.Outcome.NO_ANSWER)
-        decisions.note_call(claims.take(order.id, agent=agent), call, seen={order.id: order.version + 2})
+        decisions.note_call(
+            decisions.Screen(claims.take(order.id, agent=agent), agent, {order.id: order.version + 2}), call
+        )
     assert [waiting.id for waiting in review.waiting()] == [order.id]
     assert "wrong phone number" not in page(browser)
 

@@ -159,15 +159,15 @@ def test_a_pending_test_order_cannot_be_decided_under_a_live_claim(world: World,
     test = Order.objects.get(account=twin, status=Status.PENDING)
     live, agent = make_order(world.alice, phone=PHONE), world.agent
     claim, version = claims.take(live.id, agent=agent), test.version
-    decision = decisions.Decision(test.id, version)
+    screen = decisions.Screen(claim, agent, {test.id: version})
     with pytest.raises(decisions.NotHeld):
-        decisions.confirm(claim, decision, agent=agent)
+        decisions.confirm(screen, test.id)
     with pytest.raises(decisions.NotHeld):
-        decisions.cancel(claim, decision, CancelReason.REFUSED, agent=agent)
+        decisions.cancel(screen, test.id, CancelReason.REFUSED)
     with pytest.raises(decisions.NotHeld):
-        decisions.edit(claim, test.id, editing.Edit(customer_name="x"), agent=agent, seen_version=version)
+        decisions.edit(screen, test.id, editing.Edit(customer_name="x"))
     noted = test.call_notes.count()
-    decisions.note_call(claim, lifecycle.Call(agent, CallNote.Outcome.BUSY), seen={})
+    decisions.note_call(decisions.Screen(claim, agent, {}), lifecycle.Call(agent, CallNote.Outcome.BUSY))
     assert (test.call_notes.count(), live.call_notes.count()) == (noted, 1)
     test.refresh_from_db()
     assert (test.status, test.version, test.customer_name) == (Status.PENDING, version, f"{MARK} 0")

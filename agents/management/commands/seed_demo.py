@@ -153,9 +153,8 @@ Customers who also have orders of another merchant are not called: their demo or
         if fate != "promised" and chance.random() < 0.15:
             self.call(order, Outcome.CALLBACK, agent, chance)
         if chance.random() < 0.2:
-            claim_id = claims.take(order.id, agent=agent)
             address = editing.Edit(customer_address=f"{order.customer_address}, 2e étage")
-            order = decisions.edit(claim_id, order.id, address, agent=agent, seen_version=order.version)
+            order = decisions.edit(self.screen(order, agent), order.id, address)
         if fate == "promised":
             self.call(order, Outcome.CALLBACK, agent, chance)
         elif fate == "review":
@@ -163,21 +162,23 @@ Customers who also have orders of another merchant are not called: their demo or
         else:
             self.decide(order, fate, agent, supervisor, chance)
 
+    def screen(self, order: Order, agent: User) -> decisions.Screen:
+        """The order's customer, taken by the agent."""
+        return decisions.Screen(claims.take(order.id, agent=agent), agent, {order.id: order.version})
+
     def call(self, order: Order, outcome: CallNote.Outcome, agent: User, chance: Random) -> None:
         """Note a call that decides nothing."""
-        claim_id = claims.take(order.id, agent=agent)
         later = timezone.now() + timedelta(minutes=chance.randrange(30, 900))
         callback_at = later if outcome == Outcome.CALLBACK else None
         call = lifecycle.Call(agent, outcome, chance.choice(REMARKS), callback_at=callback_at)
-        decisions.note_call(claim_id, call, seen={order.id: order.version})
+        decisions.note_call(self.screen(order, agent), call)
 
     def decide(self, order: Order, fate: str, agent: User, supervisor: Actor, chance: Random) -> None:
-        claim_id = claims.take(order.id, agent=agent)
-        decision = decisions.Decision(order.id, order.version, chance.choice(REMARKS))
+        screen, note = self.screen(order, agent), chance.choice(REMARKS)
         if fate == "canceled":
-            decisions.cancel(claim_id, decision, chance.choice(REASONS), agent=agent)
+            decisions.cancel(screen, order.id, chance.choice(REASONS), note=note)
             return
-        decisions.confirm(claim_id, decision, agent=agent)
+        decisions.confirm(screen, order.id, note=note)
         if fate != "confirmed":
             lifecycle.ship(order.id, actor=supervisor)
         if fate == "delivered":
