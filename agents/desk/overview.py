@@ -36,7 +36,7 @@ def counters(agent: User) -> dict[str, int]:
     values = {"agent": agent.id, "overdue": OVERDUE, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.defaults()}
     with connection.cursor() as cursor:
         cursor.execute(_COUNTERS, values)
-        return dict(zip(("due", "later", "mine", "review", "overdue"), cursor.fetchone(), strict=True))
+        return dict(zip(_COUNTED, cursor.fetchone(), strict=True))
 
 
 _PENDING = "FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
@@ -49,22 +49,22 @@ _KEPT_BY_COLLEAGUES = f"""(
 _SERVED = f"{_CALLED} <= statement_timestamp() AND {assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
 _PROMISED = f"SELECT DISTINCT o.phone_e164 {_PENDING} = 'callback' AND o.callback_agent_id = %(agent)s"
 # While nobody may be called, whole queues of due orders would be read in vain, so that is checked once, first.
-_COUNTED = (
-    f"""{_SERVED} AND NOT {_KEPT_BY_COLLEAGUES}
+_COUNTED = {
+    "due": f"""{_SERVED} AND NOT {_KEPT_BY_COLLEAGUES}
     UNION ALL {_CALLED} <= statement_timestamp() AND o.callback_agent_id = %(agent)s
         AND {hours.IS_OPEN} AND NOT {assignment.IS_SERVED}""",
-    f"""{_CALLED} > statement_timestamp() AND o.call_due_at < %(end_of_day)s
+    "later": f"""{_CALLED} > statement_timestamp() AND o.call_due_at < %(end_of_day)s
         AND EXISTS (SELECT FROM today t WHERE t.account_id = o.account_id AND o.call_due_at < t.closes_at)
         AND {assignment.IS_THEIRS}
     UNION ALL {_SERVED} AND {_KEPT_BY_COLLEAGUES}
     UNION ALL {_CALLED} <= statement_timestamp() AND EXISTS (SELECT FROM opening)
         AND (o.account_id IN (SELECT account_id FROM opening)) IS TRUE AND {assignment.IS_THEIRS}""",  # noqa: S608  (our own conditions)
-    _PROMISED,
-    f"{_WAITS} = 'review'",
-    f"{_PROMISED} AND o.call_due_at <= statement_timestamp() AND {hours.IS_OPEN}",
-)
+    "mine": _PROMISED,
+    "review": f"{_WAITS} = 'review'",
+    "overdue": f"{_PROMISED} AND o.call_due_at <= statement_timestamp() AND {hours.IS_OPEN}",
+}
 _COUNT = "(SELECT count(*) FROM ({which} LIMIT %(most)s) AS counted)"
-_COUNTS = ", ".join(_COUNT.format(which=which) for which in _COUNTED)
+_COUNTS = ", ".join(_COUNT.format(which=which) for which in _COUNTED.values())
 _COUNTERS = f"""
 WITH {hours.OPEN}, {hours.OPEN_LONG}, {assignment.MINE}, {assignment.SERVED},
 opening AS MATERIALIZED (
