@@ -56,17 +56,11 @@ class FoundById(OfLiveAccounts):
 class WebhookStateFilter(Choice):
     title = gettext_lazy("state")
     parameter_name = "state"
-    words = (
-        ("failing", gettext_lazy("Last attempt failed")),
-        ("healthy", gettext_lazy("Healthy")),
-        ("off", gettext_lazy("Off")),
-        ("deleted", gettext_lazy("Deleted")),
-    )
-    meant = {
-        "failing": Q(deleted_at=None, is_active=True, is_failing=True),
-        "healthy": Q(deleted_at=None, is_active=True, is_failing=False),
-        "off": Q(deleted_at=None, is_active=False),
-        "deleted": Q(deleted_at__isnull=False),
+    offered = {
+        "failing": (gettext_lazy("Last attempt failed"), Q(deleted_at=None, is_active=True, is_failing=True)),
+        "healthy": (gettext_lazy("Healthy"), Q(deleted_at=None, is_active=True, is_failing=False)),
+        "off": (gettext_lazy("Off"), Q(deleted_at=None, is_active=False)),
+        "deleted": (gettext_lazy("Deleted"), Q(deleted_at__isnull=False)),
     }
 
 
@@ -114,8 +108,7 @@ class FailedFilter(Choice):
 
     title = gettext_lazy("status")
     parameter_name = "status"
-    words = ((Delivery.Status.FAILED.value, gettext_lazy("Failed")),)
-    meant = {Delivery.Status.FAILED.value: Q(status=Delivery.Status.FAILED.value)}
+    offered = {Delivery.Status.FAILED.value: (gettext_lazy("Failed"), Q(status=Delivery.Status.FAILED.value))}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return super().lookups(request, model_admin) if request.GET.get(WebhookFilter.parameter_name) else []

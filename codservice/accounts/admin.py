@@ -43,8 +43,10 @@ _BETWEEN_WORDS = re.compile(r"[\s./@:_&?=<>+\-'\"\\|!()*,;…→]+")
 class StateFilter(Choice):
     title = gettext_lazy("state")
     parameter_name = "state"
-    words = (("active", gettext_lazy("Active")), ("closed", gettext_lazy("Deactivated")))
-    meant = {"active": Q(is_active=True), "closed": Q(is_active=False)}
+    offered = {
+        "active": (gettext_lazy("Active"), Q(is_active=True)),
+        "closed": (gettext_lazy("Deactivated"), Q(is_active=False)),
+    }
 
 
 @admin.register(Account)
@@ -119,15 +121,10 @@ class AccountAdmin(ReadOnly):
 class KeyStateFilter(Choice):
     title = gettext_lazy("state")
     parameter_name = "state"
-    words = (
-        ("works", gettext_lazy("Works")),
-        ("expired", gettext_lazy("Expired")),
-        ("revoked", gettext_lazy("Revoked")),
-    )
-    meant = {
-        "works": ApiKey.WORKS,
-        "expired": Q(expires_at__lte=Now(), revoked_at=None),
-        "revoked": Q(revoked_at__isnull=False),
+    offered = {
+        "works": (gettext_lazy("Works"), ApiKey.WORKS),
+        "expired": (gettext_lazy("Expired"), Q(expires_at__lte=Now(), revoked_at=None)),
+        "revoked": (gettext_lazy("Revoked"), Q(revoked_at__isnull=False)),
     }
 
 
@@ -176,19 +173,12 @@ class ApiKeyAdmin(ReadOnly):
 class RoleFilter(Choice):
     title = gettext_lazy("role")
     parameter_name = "role"
-    words = (
-        ("operator", gettext_lazy("Operators")),
-        ("supervisor", gettext_lazy("Supervisors")),
-        ("agent", gettext_lazy("Agents")),
-        ("holder", gettext_lazy("Account holders")),
-        ("colleague", gettext_lazy("Merchants' colleagues")),
-    )
-    meant = {
-        "operator": Q(is_superuser=True),
-        "supervisor": Q(groups__name=staff.SUPERVISORS),
-        "agent": Q(groups__name=staff.AGENTS),
-        "holder": Q(account__isnull=False),
-        "colleague": Q(membership__isnull=False),
+    offered = {
+        "operator": (gettext_lazy("Operators"), Q(is_superuser=True)),
+        "supervisor": (gettext_lazy("Supervisors"), Q(groups__name=staff.SUPERVISORS)),
+        "agent": (gettext_lazy("Agents"), Q(groups__name=staff.AGENTS)),
+        "holder": (gettext_lazy("Account holders"), Q(account__isnull=False)),
+        "colleague": (gettext_lazy("Merchants' colleagues"), Q(membership__isnull=False)),
     }
 
 
@@ -281,15 +271,13 @@ class RoleAdmin(ReadOnly):
 class ActionFilter(Choice):
     title = gettext_lazy("action")
     parameter_name = "action"
-    words = Action.choices
-    meant = {action.value: Q(action=action.value) for action in Action}
+    offered = {action.value: (action.label, Q(action=action.value)) for action in Action}
 
 
 class OutcomeFilter(Choice):
     title = gettext_lazy("outcome")
     parameter_name = "outcome"
-    words = ((Outcome.REFUSED.value, Outcome.REFUSED.label),)
-    meant = {Outcome.REFUSED.value: Q(outcome=Outcome.REFUSED.value)}
+    offered = {Outcome.REFUSED.value: (Outcome.REFUSED.label, Q(outcome=Outcome.REFUSED.value))}
 
 
 @admin.register(SecurityEntry)

@@ -29,13 +29,12 @@ PER_PAGE = 50
 
 
 class Choice(admin.SimpleListFilter):
-    """A filter by a few values, each with its `words` and the condition `meant`. Other values are ignored."""
+    """A filter by a few values: `offered` has the words and the condition of each. Other values are ignored."""
 
-    words: Sequence[tuple[str, Any]] = ()
-    meant: Mapping[str, Q] = {}
+    offered: Mapping[str, tuple[Any, Q]] = {}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return list(self.words)
+        return [(value, words) for value, (words, _meant) in self.offered.items()]
 
     def has_output(self) -> bool:
         return bool(self.lookup_choices)
@@ -45,7 +44,7 @@ class Choice(admin.SimpleListFilter):
         return self.value() if self.value() in {value for value, _label in self.lookup_choices} else ""
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return rows.filter(self.meant[self.chosen]) if self.chosen else rows
+        return rows.filter(self.offered[self.chosen][1]) if self.chosen else rows
 
 
 class Owner(admin.SimpleListFilter):
