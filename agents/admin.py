@@ -12,6 +12,7 @@ from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page, Paginator
 from django.db.models import Func, IntegerField, OuterRef, QuerySet, Subquery
+from django.db.models.functions import JSONObject
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path, reverse
@@ -21,7 +22,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents import order_rows, order_search
+from agents import order_search
 from agents.console import for_workers, show
 from agents.desk import claims, customer, hours, notices, planning, shown
 from agents.filters import FormFilter, HappenedFilter, SortFilter
@@ -41,6 +42,7 @@ from orders.reading import LATEST, with_detail
 # call screen.
 MOVES = ("cancel", "ship", "deliver", "return")
 ALL = "all"
+_TOLD = [*CallNote.CALLS, CallNote.Outcome.HANDED_OVER.value]  # skips and remarks say nothing about the customer
 _COUNT = "(SELECT count(*) FROM {table} WHERE order_id = %(expressions)s)"
 _COUNTS = {  # of an order, counted in the statement that reads it
     "call_count": Func("id", template=_COUNT.format(table="orders_callnote"), output_field=IntegerField()),
@@ -159,8 +161,10 @@ class OrderAdmin(admin.ModelAdmin):
         # A subquery, so that names are looked up for the rows of the page alone. With a join, when PostgreSQL expects
         # few orders, it scans all users for each one found.
         merchants = Account.objects.filter(pk=OuterRef("account_id")).values("name")
-        orders = Order.live.prefetch_related("callback_agent").annotate(merchant_name=Subquery(merchants))
-        return order_rows.with_last_call(orders)
+        calls = CallNote.objects.filter(order_id=OuterRef("pk"), outcome__in=_TOLD).order_by("-created_at", "-id")
+        last_call = calls.values(json=JSONObject(outcome="outcome", at="created_at"))[:1]
+        orders = Order.live.prefetch_related("callback_agent")
+        return orders.annotate(merchant_name=Subquery(merchants), last_call=Subquery(last_call))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return OrderList
@@ -201,7 +205,7 @@ class OrderAdmin(admin.ModelAdmin):
             "sort": sort,
             "kept": kept | (happened.values if happened else {}),
             "callers": claims.callers(order.phone_e164 for order in orders),
-            "last_calls": {order.id: order_rows.call_in_words(order.last_call) for order in orders},
+            "last_calls": {order.id: _in_words(order.last_call) for order in orders if order.last_call},
             "may_wait": status in (Status.PENDING, ALL),
             "now": now,
             "next_calls": _next_calls(orders, now),
@@ -293,6 +297,10 @@ class OrderAdmin(admin.ModelAdmin):
             done = _("The order is now “%(status)s”.") % {"status": order.get_status_display()}
             messages.success(request, done)
         return redirect(_page(order.id))
+
+
+def _in_words(call: dict[str, str]) -> dict[str, Any]:
+    return {"outcome": CallNote.Outcome(call["outcome"]).label, "at": datetime.fromisoformat(call["at"])}
 
 
 def _next_calls(orders: Iterable[Order], now: datetime) -> dict[UUID, datetime]:
