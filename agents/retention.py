@@ -1,17 +1,12 @@
 """Deletes old claims. An expired claim holds a customer's phone number, and nobody needs it the next day."""
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import connection
 
-from codservice.retention import delete_old
+from codservice.retention import old_rows
 
-
-def forget_claims(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete claims that expired more than a day ago. A sweep of `codservice.retention`; `before` is not used."""
-    return delete_old("agents_claim", "claims", timedelta(days=1), at="expires_at", dry_run=dry_run)
-
+forget_claims = old_rows("agents_claim", "claims", timedelta(days=1), at="expires_at")
 
 # The claim stays while another merchant's order waits for a call to the same customer.
 _FORGET_CUSTOMER = """

@@ -63,24 +63,26 @@ def sweep(older_than: timedelta, *, dry_run: bool = False) -> Iterator[tuple[str
         raise SweepsFailed("; ".join(f"the sweep of {name} failed: {error}" for name, error in failed.items()))
 
 
-def delete_old(
-    table: str, name: str, kept: timedelta, *, at: str, key: str = "id", dry_run: bool
-) -> Iterator[dict[str, int]]:
-    """Delete rows whose time `at` is longer ago than `kept`, as a sweep that counts them as `name`.
+def old_rows(table: str, name: str, kept: timedelta, *, at: str, key: str = "id") -> Sweep:
+    """Return a sweep that deletes rows whose time `at` is longer ago than `kept`, and counts them as `name`.
 
     If there may be many rows, `at` needs an index."""
     old = f"FROM {table} WHERE {at} < now() - %s"
-    with connection.cursor() as cursor:
-        if dry_run:
-            cursor.execute(f"SELECT count(*) {old}", [kept])
-            yield {name: cursor.fetchone()[0]}
-            return
-        deleted = BATCH
-        while deleted == BATCH:
-            cursor.execute(
-                f"DELETE FROM {table} WHERE {key} = ANY(ARRAY("  # noqa: S608  (our own tables)
-                f"SELECT {key} {old} ORDER BY {at} LIMIT %s FOR UPDATE SKIP LOCKED))",
-                [kept, BATCH],
-            )
-            deleted = cursor.rowcount
-            yield {name: deleted}
+
+    def sweep(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+        with connection.cursor() as cursor:
+            if dry_run:
+                cursor.execute(f"SELECT count(*) {old}", [kept])
+                yield {name: cursor.fetchone()[0]}
+                return
+            deleted = BATCH
+            while deleted == BATCH:
+                cursor.execute(
+                    f"DELETE FROM {table} WHERE {key} = ANY(ARRAY("  # noqa: S608  (our own tables)
+                    f"SELECT {key} {old} ORDER BY {at} LIMIT %s FOR UPDATE SKIP LOCKED))",
+                    [kept, BATCH],
+                )
+                deleted = cursor.rowcount
+                yield {name: deleted}
+
+    return sweep

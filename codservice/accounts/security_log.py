@@ -8,9 +8,8 @@ changes of groups come through Django's signals, however they are made.
 
 import logging
 import sys
-from collections.abc import Iterator
 from contextvars import ContextVar
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -23,14 +22,14 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice import logs, ratelimit
-from codservice.retention import delete_old
+from codservice.retention import old_rows
 
 if TYPE_CHECKING:  # which write this log themselves
     from codservice.accounts.models import User
 
 logger = logging.getLogger("codservice.security")
 
-KEPT = timedelta(days=365)
+forget_old = old_rows("accounts_securityentry", "security_entries", timedelta(days=365), at="created_at")
 # Refused sign-ins are counted by person, address and hour, so that a flood does not fill the table. Addresses beyond
 # this number are counted together, under an empty one.
 MOST_ADDRESSES = 100
@@ -267,11 +266,3 @@ def _note_role(
     others = ", ".join(sorted(names)) or "all"
     target = f"{others}: {sign}{own}" if reverse else f"{own}: {sign}{others}"
     note(Action.ROLE, target=target, target_id=instance.pk if isinstance(instance.pk, UUID) else None)
-
-
-# --- Deleting old entries --------------------------------------------------------------------------------------------
-
-
-def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete entries older than KEPT. A sweep of `codservice.retention`; `before` is not used."""
-    return delete_old("accounts_securityentry", "security_entries", KEPT, at="created_at", dry_run=dry_run)

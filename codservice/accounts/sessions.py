@@ -21,7 +21,7 @@ from django.utils.functional import cached_property
 from uuid_utils.compat import uuid7
 
 from codservice import ratelimit
-from codservice.retention import delete_old
+from codservice.retention import old_rows
 
 if TYPE_CHECKING:  # this module is loaded before the models
     from django.db.models import QuerySet
@@ -182,11 +182,12 @@ def end(user: "User", *, only: UUID | None = None, but: str | None = None) -> in
 # --- Deleting expired sessions ---------------------------------------------------------------------------------------
 
 
+_forget_sessions = old_rows("django_session", "sessions", timedelta(), at="expire_date", key="session_key")
+
+
 def forget_expired(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Delete expired sessions. A sweep of `codservice.retention`; `before` is not used."""
-    yield from delete_old(
-        "django_session", "sessions", timedelta(), at="expire_date", key="session_key", dry_run=dry_run
-    )
+    yield from _forget_sessions(before, dry_run=dry_run)
     if dry_run:
         return
     with connection.cursor() as cursor:

@@ -6,8 +6,7 @@ working when the colleague who made them is gone.
 """
 
 import secrets
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -23,11 +22,12 @@ from codservice.accounts.key_form import digest_of
 from codservice.accounts.models import Account, Invitation, Membership, User, unknown_password
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
+from codservice.retention import old_rows
 
 Role = Membership.Role
 MOST_PEOPLE = 50  # colleagues and invitations of an account
 WORKS_FOR = timedelta(days=7)  # how long a link works
-KEPT = timedelta(days=30)  # how long an invitation is kept after its link has expired
+forget_old = old_rows("accounts_invitation", "invitations", timedelta(days=30), at="expires_at")
 _SALT = "codservice.accounts.team"
 
 
@@ -208,12 +208,6 @@ def accept(link: str, *, name: str, password: str) -> User:
     except IntegrityError:
         raise AddressTaken(_("Somebody already signs in with this address.")) from None
     return user
-
-
-def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete invitations that expired more than KEPT ago. A sweep of `codservice.retention`; `before` is not used."""
-    old = Invitation.objects.filter(expires_at__lt=Now() - KEPT)
-    yield {"invitations": old.count() if dry_run else old.delete()[0]}
 
 
 # --- Managing colleagues ---------------------------------------------------------------------------------------------
