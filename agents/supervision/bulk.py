@@ -172,11 +172,9 @@ def _carry_out(request: HttpRequest, action: BulkAction, rows: list[Row], press:
     done = list[UUID]()
     for start in range(0, len(able), STEP):
         step = able[start : start + STEP]
-        for row, why in zip(step, action.carry_out(step, press), strict=True):
-            if why:
-                left[why] += 1
-            else:
-                done.append(row.id)
+        refused = action.carry_out(step, press)
+        left.update(map(str, refused.values()))
+        done += [row.id for row in step if row.id not in refused]
     left = +left  # without reasons that no order has
     if done:
         action.tell(request, done, press)

@@ -3,7 +3,7 @@
 A supervisor looks at a preview and then presses the button. `bulk` is the page.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -77,8 +77,8 @@ class BulkAction:
         """The orders with those first that one press takes if they are too many."""
         return rows
 
-    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
-        """Do it to these orders in one transaction. Returns for each why it stays as it is, or an empty string."""
+    def carry_out(self, rows: Sequence[Row], press: Press) -> Mapping[UUID, Refused | str]:
+        """Do it to these orders in one transaction. Returns why some stay as they are."""
         raise NotImplementedError
 
     def said(self, count: int, press: Press) -> str:
@@ -109,10 +109,9 @@ class Assign(BulkAction):
         called = called_now(rows)
         return sorted(rows, key=lambda row: (row.id in called, row.call_state in self.taken_last))
 
-    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
-        supervisor, to = press.supervisor, press.data["to"]
-        ids = [row.id for row in rows]
-        return _reasons(rows, bulk_changes.assign(ids, to=to, seen_at=press.seen_at, supervisor=supervisor))
+    def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
+        ids, to = [row.id for row in rows], press.data["to"]
+        return bulk_changes.assign(ids, to=to, seen_at=press.seen_at, supervisor=press.supervisor)
 
     def said(self, count: int, press: Press) -> str:
         text = ngettext("%(count)d order is assigned to %(name)s.", "%(count)d orders are assigned to %(name)s.", count)
@@ -134,9 +133,9 @@ class Requeue(BulkAction):
             return _("Agents have this order in their queue.")
         return super().why_not(row)
 
-    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
+    def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
         ids = [row.id for row in rows]
-        return _reasons(rows, bulk_changes.requeue(ids, seen_at=press.seen_at, supervisor=press.supervisor))
+        return bulk_changes.requeue(ids, seen_at=press.seen_at, supervisor=press.supervisor)
 
     def said(self, count: int, press: Press) -> str:
         return requeued(count)
@@ -155,10 +154,11 @@ class Move(BulkAction):
     def can(self, status: str, call_state: str) -> bool:
         return shipments.leads(Status(status), self.to, Role.SUPERVISOR)
 
-    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
+    def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, str]:
         moving = [shipments.Shipment(self.to, row.id, seen_version=row.version) for row in rows]
         outcomes = shipments.record(moving, actor=Actor.of_staff(press.supervisor))
-        return [why_not_moved(outcome, self.to) for outcome in outcomes]
+        whys = (why_not_moved(outcome, self.to) for outcome in outcomes)
+        return {row.id: why for row, why in zip(rows, whys, strict=True) if why}
 
     def said(self, count: int, press: Press) -> str:
         return moved(count, self.to.label)
@@ -173,13 +173,10 @@ class Cancel(BulkAction):
     def can(self, status: str, call_state: str) -> bool:
         return "cancel" in Order.moves_at(status, Role.SUPERVISOR)
 
-    def carry_out(self, rows: Sequence[Row], press: Press) -> list[str]:
-        supervisor, why = press.supervisor, CancelReason(press.data["why"])
-        seen, details = {row.id: row.version for row in rows}, press.data["details"]
-        return _reasons(
-            rows,
-            bulk_changes.cancel_many(seen, why, details=details, seen_at=press.seen_at, supervisor=supervisor),
-        )
+    def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
+        seen = {row.id: row.version for row in rows}
+        reason = CancelReason(press.data["why"]).kept_as(press.data["details"])
+        return bulk_changes.cancel_many(seen, reason, seen_at=press.seen_at, supervisor=press.supervisor)
 
     def said(self, count: int, press: Press) -> str:
         return moved(count, Status.CANCELED.label)
@@ -196,7 +193,3 @@ def called_now(rows: Iterable[Row]) -> set[UUID]:
     phones = {row.id: row.phone_e164 for row in rows if row.status == Status.PENDING}
     callers = claims.callers(phones.values())
     return {id_ for id_, phone in phones.items() if phone in callers}
-
-
-def _reasons(rows: Sequence[Row], refused: dict[UUID, Refused]) -> list[str]:
-    return [refused[row.id].message if row.id in refused else "" for row in rows]

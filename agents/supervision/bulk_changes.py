@@ -17,7 +17,6 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
 from codservice.errors import Refused
 from orders import lifecycle
-from orders.cancel_reasons import CancelReason
 from orders.lifecycle import Call, CallPlan
 from orders.models import CallNote, CallState, Order, Status
 
@@ -67,9 +66,7 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
     return refused
 
 
-def cancel_many(
-    seen: Mapping[UUID, int], why: CancelReason, *, details: str = "", seen_at: datetime, supervisor: User
-) -> dict[UUID, Refused]:
+def cancel_many(seen: Mapping[UUID, int], reason: str, *, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
     """Cancel orders as the supervisor saw them, without a call. Returns why some stay as they are: Changed, also by a
     call noted since; HeldByAnother while somebody is calling the customer; and what lifecycle.cancel_many says.
     """
@@ -78,7 +75,6 @@ def cancel_many(
         refused = _left_alone(orders, seen_at)
         refused |= {order.id: lifecycle.Changed() for order in orders if order.version != seen[order.id]}
         free = [order for order in orders if order.id not in refused]
-        reason = why.kept_as(details)
         return refused | lifecycle.cancel_many(free, actor=Actor.of_staff(supervisor), reason=reason)
 
 
