@@ -4,7 +4,7 @@ a table of all, why orders were canceled, and the backlog. Counts of orders link
 Names of products and sources, and reasons, are written by others: they are shown, but nothing is looked up by them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -38,44 +38,58 @@ MOST_ROWS = 100  # on the page; the file has all rows
 MOST_REASONS = 12
 
 
+class Kind(NamedTuple):
+    """How a figure's values are written, and what the chart draws of one, on a scale in `unit`."""
+
+    written: Callable[[Any], str]
+    drawn: Callable[[Any], float] = lambda value: value
+    unit: str = ""
+
+
+COUNT, AMOUNT = Kind(counted), Kind(dinars)
+PERCENT = Kind(percent, lambda share: share * 100, " %")
+RATIO = Kind(lambda ratio: formats.number_format(round(ratio, 2), 2))
+TIME = Kind(duration, lambda time: time / timedelta(minutes=1), " min")
+
+
 class Column(NamedTuple):
-    """One figure: its heading, what it counts, and how its values are written."""
+    """One figure: its heading, and what it counts."""
 
     name: str
     title: Any
     help: Any
-    kind: str  # count, percent, ratio, time or amount
+    kind: Kind
     part: str = ""  # for a percentage, the attributes of its part and whole
     whole: str = ""
     did: str = ""  # what happened to the orders that it links to
 
 
 COLUMNS = [
-    Column("calls", gettext_lazy("Calls"), gettext_lazy("Calls that were noted, answered or not."), "count"),
+    Column("calls", gettext_lazy("Calls"), gettext_lazy("Calls that were noted, answered or not."), COUNT),
     Column("contact_rate", gettext_lazy("Contact rate"),
-           gettext_lazy("Share of all calls in which the customer spoke."), "percent", "reached", "calls"),
-    Column("decisions", gettext_lazy("Decisions"), gettext_lazy("Orders that agents confirmed or canceled."), "count",
+           gettext_lazy("Share of all calls in which the customer spoke."), PERCENT, "reached", "calls"),
+    Column("decisions", gettext_lazy("Decisions"), gettext_lazy("Orders that agents confirmed or canceled."), COUNT,
            did="decided"),
     Column("confirmation_rate", gettext_lazy("Confirmation rate"),
-           gettext_lazy("Share of the decided orders that were confirmed."), "percent", "confirmed", "decisions",
+           gettext_lazy("Share of the decided orders that were confirmed."), PERCENT, "confirmed", "decisions",
            "confirmed"),
     Column("confirmed_amount", gettext_lazy("Confirmed, in DA"),
-           gettext_lazy("Total amount of the confirmed orders. By product, only that product's lines."), "amount"),
+           gettext_lazy("Total amount of the confirmed orders. By product, only that product's lines."), AMOUNT),
     Column("calls_per_decision", gettext_lazy("Calls per decision"),
-           gettext_lazy("All calls of the period, divided by its decisions."), "ratio"),
+           gettext_lazy("All calls of the period, divided by its decisions."), RATIO),
     Column("first_call", gettext_lazy("To the first call"),
-           gettext_lazy("Half of the orders got their first call within this time of their import."), "time"),
+           gettext_lazy("Half of the orders got their first call within this time of their import."), TIME),
     Column("decision", gettext_lazy("To the decision"),
-           gettext_lazy("Half of the orders were decided within this time of their import."), "time"),
+           gettext_lazy("Half of the orders were decided within this time of their import."), TIME),
     Column("kept_rate", gettext_lazy("Promises kept"),
-           gettext_lazy("Promised calls that were made within 15 minutes of the promised time."), "percent", "kept",
+           gettext_lazy("Promised calls that were made within 15 minutes of the promised time."), PERCENT, "kept",
            "promises"),
     Column("return_rate", gettext_lazy("Returns"),
            gettext_lazy("Share of delivered and returned parcels that came back. By agent, of the parcels "
            "that the agent confirmed."),
-           "percent", "returned", "ended", "returned"),
+           PERCENT, "returned", "ended", "returned"),
     Column("delivered_amount", gettext_lazy("Delivered, in DA"),
-           gettext_lazy("Total amount of the delivered parcels. By product, only that product's lines."), "amount"),
+           gettext_lazy("Total amount of the delivered parcels. By product, only that product's lines."), AMOUNT),
 ]  # fmt: skip
 DIVISIONS = dict(
     zip(
@@ -321,7 +335,7 @@ def _waiting_chart(summary: Summary) -> list[charts.Row]:
 def _row_chart(column: Column, rows: list[Figures], names: dict[str, Name]) -> list[charts.Row]:
     return charts.rows(
         [
-            charts.Bar(names[row.key].text, [_value(row, column) or 0], _with_counts(row, column))
+            charts.Bar(names[row.key].text, [_drawn(row, column)], _with_counts(row, column))
             for row in rows[: charts.MOST_ROWS]
         ]
     )
@@ -333,9 +347,9 @@ def _day_chart(column: Column, rows: list[Figures], chosen: dict[str, Any]) -> c
     for number in range((chosen["last"] - chosen["first"]).days + 1):
         day = chosen["first"] + timedelta(days=number)
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
-        value, text = _value(row, column) or 0, _with_counts(row, column)
-        bars.append(charts.Bar(f"{day:%d/%m}", [value], text, short=_short(row, column)))
-    return charts.days(bars, unit={"percent": " %", "time": " min"}.get(column.kind, ""))
+        drawn, text = _drawn(row, column), _with_counts(row, column)
+        bars.append(charts.Bar(f"{day:%d/%m}", [drawn], text, short=_short(row, column)))
+    return charts.days(bars, unit=column.kind.unit)
 
 
 def _with_counts(row: Figures, column: Column) -> str:
@@ -344,36 +358,19 @@ def _with_counts(row: Figures, column: Column) -> str:
 
 def _short(row: Figures, column: Column) -> str:
     """The text on a day's bar: the count or, for a percentage, its two counts."""
-    if column.kind not in ("percent", "count") or not (whole := getattr(row, column.whole or column.name)):
+    if column.kind not in (PERCENT, COUNT) or not (whole := getattr(row, column.whole or column.name)):
         return ""
     return f"{counted(getattr(row, column.part))}/{counted(whole)}" if column.part else counted(whole)
 
 
-def _value(row: Figures, column: Column) -> float | None:
-    """What the chart draws: a percentage, minutes, or the number itself."""
+def _drawn(row: Figures, column: Column) -> float:
     value = getattr(row, column.name)
-    match column.kind:
-        case "percent":
-            return None if value is None else value * 100
-        case "time":
-            return None if value is None else value / timedelta(minutes=1)
-    return value
+    return 0 if value is None else column.kind.drawn(value)
 
 
 def _text(row: Figures, column: Column) -> str:
     value = getattr(row, column.name)
-    if value is None:
-        return "–"
-    match column.kind:
-        case "percent":
-            return percent(value)
-        case "ratio":
-            return formats.number_format(round(value, 2), 2)
-        case "time":
-            return duration(value)
-        case "amount":
-            return dinars(value)
-    return counted(value)
+    return "–" if value is None else column.kind.written(value)
 
 
 def _csv_value(value: Any) -> Any:
