@@ -1,5 +1,3 @@
-from typing import Any
-
 from django.apps import AppConfig
 from django.contrib.auth.signals import user_logged_in
 from django.utils.translation import gettext_lazy as _
@@ -14,19 +12,11 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         from codservice.accounts import security_log, sessions, team
-        from codservice.accounts.models import User
+        from codservice.accounts.models import LEFT_BEHIND, User
 
-        user_logged_in.connect(_begin)
+        user_logged_in.connect(sessions.signed_in)
+        LEFT_BEHIND["sessions"] = sessions.end
         SWEEPS["sessions"] = sessions.forget_expired
         SWEEPS["security-log"] = security_log.forget_old
         SWEEPS["invitations"] = team.forget_old
         security_log.connect(User)
-
-
-def _begin(request: Any, user: Any, **kwargs: Any) -> None:
-    from codservice.accounts import sessions
-
-    if user.is_staff:
-        sessions.begin(request.session)
-    else:
-        sessions.see(request, user)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from codservice.accounts import security_log, sessions
+from codservice.accounts import security_log
 from codservice.accounts.key_form import LIVE, TEST, digest_of, make_key
 from codservice.accounts.security_log import Action, By, Outcome
 from codservice.errors import Refused
@@ -36,9 +36,9 @@ SCOPES = (
 )
 
 
-# Name → what to do with things that a person holds when they are deactivated, in the same transaction. Apps add theirs
+# Name → what to do with things that a person holds when they are shut out, in the same transaction. Apps add theirs
 # when they are ready.
-LEFT_BEHIND: dict[str, "Callable[[User], None]"] = {}
+LEFT_BEHIND: dict[str, "Callable[[User], object]"] = {}
 
 
 def all_scopes() -> list[str]:
@@ -85,14 +85,13 @@ class User(AbstractUser):
         with transaction.atomic():
             self.shut_out(password)
             security_log.note_person(Action.DEACTIVATED, self)
-            for release in LEFT_BEHIND.values():
-                release(self)
 
     def shut_out(self, password: str) -> None:
         """Like `deactivate`, with the caller's `unknown_password()`. The caller also writes the security log."""
         self.is_active, self.password = False, password
         self.save(update_fields=["is_active", "password"])
-        sessions.end(self)
+        for release in LEFT_BEHIND.values():
+            release(self)
 
     def replace_password(self, hashed: str, **fields: Any) -> None:
         """Write a new password's hash, and `fields` with it, unless the password has changed since it was read.

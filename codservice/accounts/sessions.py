@@ -8,25 +8,23 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
+from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection, transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from uuid_utils.compat import uuid7
 
 from codservice import ratelimit
+from codservice.accounts.models import SignIn, User
 from codservice.retention import old_rows
-
-if TYPE_CHECKING:  # this module is loaded before the models
-    from django.db.models import QuerySet
-
-    from codservice.accounts.models import SignIn, User
 
 _SEEN_AT = "seen_at"  # in staff's sessions: their last activity, in seconds since 1970
 _NOTED_AT = "noted_at"  # in others' sessions: when their sign-in was last noted
@@ -81,8 +79,6 @@ class SessionStore(db.SessionStore):
                 raise  # the session was ended meanwhile
 
     def cycle_key(self) -> None:
-        from codservice.accounts.models import SignIn
-
         before = self.session_key
         super().cycle_key()
         if before:
@@ -93,6 +89,14 @@ def by_itself(view: View) -> View:
     """Marks a view that a page requests by itself, even when nobody is there."""
     view.is_asked_by_itself = True  # type: ignore[attr-defined]
     return view
+
+
+def signed_in(request: HttpRequest, user: User, **kwargs: Any) -> None:
+    """A receiver of `user_logged_in`."""
+    if user.is_staff:
+        begin(request.session)
+    else:
+        see(request, user)
 
 
 def begin(session: SessionStore) -> None:
@@ -133,7 +137,7 @@ _SYSTEMS = {
 }  # fmt: skip
 
 
-def see(request: HttpRequest, user: "User") -> None:
+def see(request: HttpRequest, user: User) -> None:
     """Note where a merchant's person is signed in, at most once a minute."""
     session = request.session
     if session.session_key is None or session.now - session.get(_NOTED_AT, 0) < _NOTED_EVERY:
@@ -155,22 +159,16 @@ def device_of(user_agent: str) -> str:
     return ", ".join(filter(None, named))
 
 
-def of_person(user: "User") -> "QuerySet[SignIn]":
+def of_person(user: User) -> QuerySet[SignIn]:
     """The person's usable sessions, the last seen first."""
-    from django.contrib.sessions.models import Session
-
-    from codservice.accounts.models import SignIn
-
     usable = Session.objects.filter(expire_date__gt=Now())
     return SignIn.objects.filter(user=user, session_key__in=usable.values("session_key")).order_by("-seen_at", "-id")
 
 
-def end(user: "User", *, only: UUID | None = None, but: str | None = None) -> int:
+def end(user: User, *, only: UUID | None = None, but: str | None = None) -> int:
     """End all sessions of a person, or the `only` one, or all `but` the one with this key. Returns how many.
 
     It takes effect at once: further requests with such a session are a stranger's."""
-    from django.contrib.sessions.models import Session
-
     with transaction.atomic():
         ended = of_person(user).exclude(session_key=but or "")
         keys = list((ended.filter(pk=only) if only else ended).values_list("session_key", flat=True))
