@@ -10,12 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from codservice import metrics
 
-_broker = redis.Redis.from_url(
-    settings.REDIS_URL,
-    socket_timeout=settings.REDIS_TIMEOUT,
-    socket_connect_timeout=settings.REDIS_TIMEOUT,
-    retry=settings.REDIS_RETRY,
-)
+_broker = redis.Redis.from_url(settings.REDIS_URL, **settings.REDIS_CLIENT)
 
 
 def alive(request: HttpRequest) -> JsonResponse:

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import redis
 from django.conf import settings
@@ -66,8 +66,8 @@ class Usage(NamedTuple):
 class Counter:
     """The counters of keys and people in Redis. Thread-safe; one per process."""
 
-    def __init__(self, url: str, timeout: float) -> None:
-        self._url, self._timeout = url, timeout
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        self._url, self._options = url, options
         self._of_thread = threading.local()
         self._paused_until = 0.0
         self._lock = threading.Lock()
@@ -75,13 +75,7 @@ class Counter:
     def _count(self, keys: list[str], args: list[int]) -> list[int]:
         """Run the script on the thread's own connection: one from the client's pool takes half as long again."""
         if not hasattr(self._of_thread, "count"):
-            client = redis.Redis.from_url(
-                self._url,
-                single_connection_client=True,
-                socket_timeout=self._timeout,
-                socket_connect_timeout=self._timeout,
-                retry=settings.REDIS_RETRY,
-            )
+            client = redis.Redis.from_url(self._url, single_connection_client=True, **self._options)
             self._of_thread.count = client.register_script(_COUNT)
         return self._of_thread.count(keys=keys, args=args)
 
@@ -117,7 +111,7 @@ class Counter:
         return time.monotonic() < self._paused_until
 
 
-counter = Counter(settings.REDIS_URL, settings.REDIS_TIMEOUT)
+counter = Counter(settings.REDIS_URL, settings.REDIS_CLIENT)
 
 
 def use_key(key_id: object, account_id: object, limit: int) -> Usage:

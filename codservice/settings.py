@@ -484,18 +484,14 @@ TIME_ZONE = "UTC"
 REDIS_TIMEOUT = 0.2  # seconds, for connecting and for each answer
 # Where a connection was closed or a write refused, Redis is asked once more, over a new connection: it was restarted,
 # or its address has moved and the server that had it goes on answering as a replica. A slow one is not asked again.
-REDIS_RETRY = redis.retry.Retry(redis.backoff.NoBackoff(), 1, (redis.ConnectionError, redis.ReadOnlyError))
+_again = redis.retry.Retry(redis.backoff.NoBackoff(), 1, (redis.ConnectionError, redis.ReadOnlyError))
+REDIS_CLIENT = {"socket_timeout": REDIS_TIMEOUT, "socket_connect_timeout": REDIS_TIMEOUT, "retry": _again}
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "codservice",
-        "OPTIONS": {
-            "serializer": "codservice.wire.CacheSerializer",
-            "socket_timeout": REDIS_TIMEOUT,
-            "socket_connect_timeout": REDIS_TIMEOUT,
-            "retry": REDIS_RETRY,
-        },
+        "OPTIONS": {"serializer": "codservice.wire.CacheSerializer", **REDIS_CLIENT},
     }
 }
 

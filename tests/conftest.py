@@ -53,7 +53,7 @@ settings.MIDDLEWARE.insert(0, "tests.harness.drift.Recorder")
 # Tests of these timeouts use `limits_by`.
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 settings.CACHES["default"]["OPTIONS"] |= dict.fromkeys(TIMEOUTS, PATIENCE)
-ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, PATIENCE)
+ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, settings.REDIS_CLIENT | dict.fromkeys(TIMEOUTS, PATIENCE))
 memory = redis.Redis.from_url(settings.REDIS_URL)
 # The clock of the cache of API keys stands still: a request costs the same however long the one before it took.
 authentication.time = SimpleNamespace(monotonic=lambda: 0.0)
@@ -154,9 +154,9 @@ def limits_by(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[[str],
     """Have the limits of keys, people and addresses use the Redis at a URL, with the timeouts of production."""
 
     def use(url: str) -> None:
-        monkeypatch.setattr(ratelimit, "counter", ratelimit.Counter(url, settings.REDIS_TIMEOUT))
+        monkeypatch.setattr(ratelimit, "counter", ratelimit.Counter(url, settings.REDIS_CLIENT))
         cache = settings.CACHES["default"]
-        options = cache["OPTIONS"] | dict.fromkeys(TIMEOUTS, settings.REDIS_TIMEOUT)
+        options = cache["OPTIONS"] | settings.REDIS_CLIENT
         settings.CACHES = {"default": {**cache, "LOCATION": url, "OPTIONS": options}}
 
     return use

@@ -23,12 +23,7 @@ _RINGS_FOR = 1000  # milliseconds after which it may be rung again, whether hear
 _GATHERS_FOR = 0.01  # seconds after a ring in which commits share the next: one alone never waits, many a little
 _PAUSE = 2.0  # seconds that Redis is left alone after it did not answer
 
-_redis = redis.Redis.from_url(
-    settings.REDIS_URL,
-    socket_timeout=settings.REDIS_TIMEOUT,
-    socket_connect_timeout=settings.REDIS_TIMEOUT,
-    retry=settings.REDIS_RETRY,
-)
+_redis = redis.Redis.from_url(settings.REDIS_URL, **settings.REDIS_CLIENT)
 # Unlike a key, a channel is shared by all databases of a Redis, which may serve several installations.
 _CHANNEL = f"{_BELL}:{_redis.get_connection_kwargs().get('db') or 0}"
 # One round trip. Returns how many workers heard it, or -1 when it was rung already.

@@ -266,7 +266,7 @@ class Way(socketserver.BaseRequestHandler):
 
 
 def test_counting_goes_on_when_redis_is_back(refused_redis, api, monkeypatch):
-    counter = ratelimit.Counter(refused_redis, settings.REDIS_TIMEOUT)
+    counter = ratelimit.Counter(refused_redis, settings.REDIS_CLIENT)
     monkeypatch.setattr(ratelimit, "counter", counter)
     assert standing(api.get(ORDERS)) == (60, 60)
     address = urlsplit(refused_redis)
