@@ -7,19 +7,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def draft_of(path: Path) -> Path:
+    """What is written until the file is complete."""
+    return path.with_name(f"{path.name}.part")
+
+
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
+def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
     """Yield the path of a draft that only we can read, which becomes `path` at the end of the block.
 
-    An exception in the block removes the draft. A process that is killed leaves it, as PATH.part. Raises OSError, and
-    FileExistsError if anything has either name, even a link that leads nowhere.
+    An exception in the block removes the draft. A process that is killed leaves it. Raises OSError, and unless it
+    `replaces` files, FileExistsError if anything has either name, even a link that leads nowhere.
     """
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    draft = path.with_name(f"{path.name}.part")
+    draft = draft_of(path)
+    if replaces:
+        draft.unlink(missing_ok=True)
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it exists, both names are ours
     try:
-        if os.path.lexists(path):
+        if not replaces and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         yield draft
         with draft.open("rb") as written:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from codservice.files.new_file import draft_of, new_file
 from codservice.files.safe_csv import BOM, SafeWriter
 from codservice.files.tables import Row, Table
 
@@ -26,7 +27,7 @@ def why_not_at(path: Path, file: Path) -> str:
             return f"--report: {path} already exists and is not a file."
         if path.exists() and file.exists() and path.samefile(file):
             return "--report must not be the file that is read."
-        draft = _draft_of(path)
+        draft = draft_of(Path(os.path.realpath(path)))
         if draft.exists() and file.exists() and draft.samefile(file):
             return f"--report is first written to {draft}, which is the file that is read. Choose another name."
     except OSError as error:
@@ -47,28 +48,13 @@ def written(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], No
     columns = [
         (title, name) for title, name in zip(table.header, table.names, strict=True) if name and name not in ADDED
     ]
-    path, draft = Path(os.path.realpath(path)), _draft_of(path)
-    try:
-        draft.unlink(missing_ok=True)
-        with open(draft, "w", encoding="utf-8", newline="", opener=_for_us_alone) as file:
-            file.write(BOM)
-            writer = SafeWriter(file, table.delimiter)
-            writer.write([*ADDED, *(title for title, _ in columns)])
-            yield lambda row, reason: writer.write(
-                [row.line, reason, *(row.cells.get(name) for _, name in columns), *row.surplus]
-            )
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def _draft_of(report: Path) -> Path:
-    """The file that is written until the report is complete."""
-    path = Path(os.path.realpath(report))
-    return path.with_name(f"{path.name}.part")
-
-
-def _for_us_alone(path: str, flags: int) -> int:
-    """An opener of files that only we can read: the report holds customers' names and numbers."""
-    return os.open(path, flags, 0o600)
+    with (
+        new_file(Path(os.path.realpath(path)), replaces=True) as draft,
+        draft.open("w", encoding="utf-8", newline="") as file,
+    ):
+        file.write(BOM)
+        writer = SafeWriter(file, table.delimiter)
+        writer.write([*ADDED, *(title for title, _ in columns)])
+        yield lambda row, reason: writer.write(
+            [row.line, reason, *(row.cells.get(name) for _, name in columns), *row.surplus]
+        )
