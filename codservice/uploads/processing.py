@@ -281,12 +281,13 @@ def _take_in(upload: Upload) -> None:
         raise _OfAnotherVersion(f"upload {upload.id} has columns unknown here: {', '.join(sorted(unknown))}")
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
     intake = kind(upload.account_id, actor=actor, constants=upload.constants)
-    places, width = _places(upload), len(upload.titles)
+    # The matched columns, and those that a report added.
+    places = {title: place for place, title in enumerate(upload.titles) if title in ADDED} | upload.mapping
     rows = (
         Row(
             row.line,
-            _named(row.cells, places),
-            [*filter(None, row.cells[width:])],
+            {name: row.cells[place] for name, place in places.items() if place < len(row.cells)},
+            [*filter(None, row.cells[len(upload.titles) :])],
             is_apart=row.is_apart,
             words=words_in(row.cells),
         )
@@ -312,16 +313,6 @@ def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[
             yield entry
         else:
             intake.note(entry)
-
-
-def _places(upload: Upload) -> dict[str, int]:
-    """The places of the columns that the intake gets: the matched ones, and those that a report added."""
-    added = {title: place for place, title in enumerate(upload.titles) if title in ADDED}
-    return added | upload.mapping
-
-
-def _named(cells: list[str], places: dict[str, int]) -> dict[str, str]:
-    return {name: cells[place] for name, place in places.items() if place < len(cells)}
 
 
 def _take_batch(upload: Upload, intake: Intake, batch: list[Entry]) -> None:
