@@ -25,7 +25,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents import order_search
 from agents.console import for_workers, show
 from agents.desk import claims, customer, hours, notices, planning, shown
-from agents.filters import FormFilter, HappenedFilter, SortFilter
+from agents.filters import ALL, FormFilter, HappenedFilter, SortFilter, shown_status
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
 from codservice.accounts.actor import Actor
@@ -41,7 +41,6 @@ from orders.reading import LATEST, with_detail
 # The moves that have an address. `Order.MOVES` says which an order offers to whom; pending orders are decided on the
 # call screen.
 MOVES = ("cancel", "ship", "deliver", "return")
-ALL = "all"
 _TOLD = [*CallNote.CALLS, CallNote.Outcome.HANDED_OVER.value]  # skips and remarks say nothing about the customer
 _COUNT = "(SELECT count(*) FROM {table} WHERE order_id = %(expressions)s)"
 _COUNTS = {  # of an order, counted in the statement that reads it
@@ -51,17 +50,15 @@ _COUNTS = {  # of an order, counted in the statement that reads it
 
 
 class StatusFilter(admin.SimpleListFilter):
-    """One status, or all. By default only what waits for a call; a search looks at every status."""
-
     title = gettext_lazy("status")
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        self.is_search = bool(request.GET.get("q", "").strip())
+        self.shown = shown_status(request)
         return [*Status.choices, (ALL, _("All"))]
 
     def value(self) -> str:
-        return super().value() or (ALL if self.is_search else Status.PENDING)
+        return self.shown
 
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
         if self.value() == ALL:

@@ -33,7 +33,13 @@ from orders.cancel_reasons import counted_as, in_words
 from orders.models import ENDED, CallState, Order, OrderItem, Status, StatusChange
 from orders.templatetags.orders import wilaya
 
+ALL = "all"
 ANYBODY = "anybody"
+
+
+def shown_status(request: HttpRequest) -> str:
+    """The status that is looked at, or ALL. By default it is what waits for a call; a search looks at every status."""
+    return request.GET.get("status") or (ALL if request.GET.get("q", "").strip() else Status.PENDING)
 
 
 class FilterForm(Form):
@@ -174,11 +180,10 @@ class SortFilter(_Filter):
     @classmethod
     def chosen(cls, request: HttpRequest) -> str:
         """The chosen sort; by default oldest first for what waits for a call, and newest first otherwise."""
-        sort, query = request.GET.get(cls.parameter_name), request.GET
+        sort = request.GET.get(cls.parameter_name)
         if sort in cls.offered(request):
             return sort
-        waits = query.get("status") == Status.PENDING or not (query.get("status") or query.get("q", "").strip())
-        return cls.OLDEST if waits else cls.NEWEST
+        return cls.OLDEST if shown_status(request) == Status.PENDING else cls.NEWEST
 
     @classmethod
     def offered(cls, request: HttpRequest) -> dict[str, Any]:
