@@ -10,6 +10,7 @@ import logging
 import sys
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -230,12 +231,13 @@ def _log(level: int, entry: dict[str, Any]) -> None:
 
 def connect(user_model: type["User"]) -> None:
     """Listen for sign-ins, and for changes to what people and groups may do."""
-    user_logged_in.connect(_on_login, dispatch_uid="security-log")
-    user_login_failed.connect(_on_refused_login, dispatch_uid="security-log")
     groups = user_model.groups
-    m2m_changed.connect(_on_groups, sender=groups.through, dispatch_uid="security-log")
     permissions = groups.rel.model.permissions
-    m2m_changed.connect(_on_permissions, sender=permissions.through, dispatch_uid="security-log")
+    on_groups, on_permissions = partial(_note_role, "username", "name"), partial(_note_role, "name", "codename")
+    user_logged_in.connect(_on_login)
+    user_login_failed.connect(_on_refused_login)
+    m2m_changed.connect(on_groups, sender=groups.through, weak=False)
+    m2m_changed.connect(on_permissions, sender=permissions.through, weak=False)
 
 
 def _on_login(user: "User", **kwargs: Any) -> None:
@@ -244,14 +246,6 @@ def _on_login(user: "User", **kwargs: Any) -> None:
 
 def _on_refused_login(credentials: dict[str, Any], **kwargs: Any) -> None:
     note_refused_login(str(credentials.get("username", "")))
-
-
-def _on_groups(**kwargs: Any) -> None:
-    _note_role("username", "name", **kwargs)
-
-
-def _on_permissions(**kwargs: Any) -> None:
-    _note_role("name", "codename", **kwargs)
 
 
 def _note_role(
