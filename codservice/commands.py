@@ -130,14 +130,14 @@ class Command(BaseCommand):
                     bar.update(count - bar.n)
                 bar.update(max(total - bar.n, 0))
             return
-        percent = 5 if total >= 20 else 105
+        told = 0 if total >= 20 else 100  # percent
         for count, item in reached:
             yield item
-            if total * percent <= count * 100 <= total * 100:
-                percent = count * 100 // total // 5 * 5
+            percent = count * 20 // max(total, 1) * 5
+            if told < percent and count <= total:
+                told = percent
                 self.say(f"{percent} %: {count} of {total} {unit}")
-                percent += 5
-        if percent <= 100:
+        if told < 100:
             self.say(f"100 %: {total} of {total} {unit}")
 
 
