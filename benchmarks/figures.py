@@ -85,7 +85,8 @@ def main() -> None:
 def measure(orders: int, length: int, storage: service.Installation) -> dict[str, float]:
     from django.contrib.auth.models import Group
 
-    from agents.supervision import performance, summing
+    from agents.supervision import summing
+    from agents.supervision.figures import DIVISIONS
     from codservice.accounts.models import Account, User
     from inventory.models import Product
     from orders import day_sums, home_page
@@ -108,7 +109,7 @@ def measure(orders: int, length: int, storage: service.Installation) -> dict[str
     summed = [timed(lambda: day_sums.sum_up(account.id)), timed(summing.sum_up)]
     storage.sql("VACUUM ANALYZE")
     home = ask("/account/", holder, home_page.DIVISIONS)
-    figures = ask("/console/figures/", agents[0], performance.DIMENSIONS)
+    figures = ask("/console/figures/", agents[0], DIVISIONS)
     return {
         **{f"home_{name}_ms": value for name, value in home.items()},
         **{f"figures_{name}_ms": value for name, value in figures.items()},

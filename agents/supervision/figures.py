@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 from agents import ages
 from agents.console import show
 from agents.supervision import for_supervisors, performance
-from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summary
+from agents.supervision.performance import MOST_DAYS, Figures, Summary
 from agents.templatetags.console_tags import duration
 from codservice import charts
 from codservice.accounts.models import Account, User
@@ -91,14 +91,15 @@ COLUMNS = [
     Column("delivered_amount", gettext_lazy("Delivered, in DA"),
            gettext_lazy("Total amount of the delivered parcels. By product, only that product's lines."), AMOUNT),
 ]  # fmt: skip
-DIVISIONS = dict(
-    zip(
-        DIMENSIONS,
-        (gettext_lazy("By day"), gettext_lazy("By agent"), gettext_lazy("By merchant"), gettext_lazy("By wilaya"),
-         gettext_lazy("By product"), gettext_lazy("By source"), gettext_lazy("By hour")),
-        strict=True,
-    )
-)  # fmt: skip
+DIVISIONS = {
+    "day": gettext_lazy("By day"),
+    "agent": gettext_lazy("By agent"),
+    "merchant": gettext_lazy("By merchant"),
+    "wilaya": gettext_lazy("By wilaya"),
+    "product": gettext_lazy("By product"),
+    "source": gettext_lazy("By source"),
+    "hour": gettext_lazy("By hour"),
+}
 # The file's columns: names as in `Figures`, times in minutes.
 CSV_COLUMNS = [
     "calls", "reached", "contact_rate", "confirmed", "canceled", "decisions", "confirmation_rate", "calls_per_decision",

@@ -19,7 +19,6 @@ from agents.supervision.summing import COLUMNS, WAITS, Dimension
 from codservice import days
 from orders import daily
 
-DIMENSIONS = ("day", "agent", "merchant", "wilaya", "product", "source", "hour")
 MOST_DAYS = 92
 
 
@@ -152,7 +151,7 @@ WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callba
 
 
 def look(first_day: date, last_day: date, by: str) -> Summary:
-    """The period and what is shown beside it, read by one statement.
+    """The period, by day or a dimension of CallFigure, and what is shown beside it, read by one statement.
 
     Days and hours are in their own order, all else by most calls. Keys to which nothing happened are left out.
     """

@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.supervision import performance, summing
+from agents.supervision.figures import DIVISIONS
 from codservice import charts
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
@@ -178,7 +179,7 @@ def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, cha
         call(order, person, at(9), "answered")
         change(order, person, at(9), "confirmed")
     found = {by: {row.key: (row.calls, row.confirmed) for row in performance.look(MONDAY, MONDAY, by).rows}
-             for by in performance.DIMENSIONS}  # fmt: skip
+             for by in DIVISIONS}  # fmt: skip
     assert found["day"] == {"2026-03-02": (3, 3)}
     assert found["agent"] == {str(agent.id): (2, 2), str(colleague.id): (1, 1)}
     assert sorted(found["merchant"].values()) == [(1, 1), (2, 2)]
@@ -224,7 +225,7 @@ def test_what_is_behind_the_first_names_is_one_row_at_the_end(
 # --- The page ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", performance.DIMENSIONS)
+@pytest.mark.parametrize("by", DIVISIONS)
 def test_the_page_shows_names_numbers_and_a_chart(by: str, order_at: Any, agent: User, supervisor: User) -> None:
     order = order_at(at(8))
     call(order, agent, at(9), "answered")
@@ -368,7 +369,7 @@ def week(order_at: Any, alice: Account, charlie: Account, agent: User, superviso
             change(order, supervisor, at(20, day=number), ["delivered", "returned"][number], came="shipped")
 
 
-@pytest.mark.parametrize("by", performance.DIMENSIONS)
+@pytest.mark.parametrize("by", DIVISIONS)
 def test_each_count_leads_to_as_many_orders(by: str, week: None, supervisor: User) -> None:
     browser = browser_of(supervisor)
     query = {"first": "2026-03-02", "last": "2026-03-08", "by": by}

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents.models import CallDay, CallFigure, CallPart
 from agents.supervision import performance, summing
+from agents.supervision.figures import DIVISIONS
 from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -135,7 +136,7 @@ def assert_rows(rows: list[performance.Figures], by: str, first: date, last: dat
 def assert_equal(last: date | None = None, length: int = 30) -> None:
     last = last or days.today()
     first = last - timedelta(days=length - 1)
-    for by in performance.DIMENSIONS:
+    for by in DIVISIONS:
         summary = performance.look(first, last, by)
         assert_rows(summary.rows, by, first, last)
     assert_rows([summary.total], "all", first, last)
