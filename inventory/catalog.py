@@ -127,7 +127,7 @@ def save(
     product that is created, or whose record changes, gets an event. What is unchanged writes nothing. `check` is called
     with the existing products by SKU, once they are locked, and may refuse by raising.
 
-    One transaction of seven statements at most, BEGIN and COMMIT included, however many drafts there are. Concurrent
+    One transaction of six statements at most, BEGIN and COMMIT included, however many drafts there are. Concurrent
     calls for an account wait for each other, so that two cannot deadlock over products that both create.
     """
     saved: dict[str, Saved] = {}

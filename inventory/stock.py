@@ -10,7 +10,7 @@ two callers wait for each other instead of deadlocking. The locks are FOR NO KEY
 with those of an import, whose order lines lock their products' keys in the lines' order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -25,6 +25,7 @@ from uuid_utils.compat import uuid7
 from codservice.accounts.actor import Actor
 from codservice.wire import Id, dump_json
 from webhooks import events
+from webhooks.events import Told
 from webhooks.models import Event
 
 # --- Bulk updates ------------------------------------------------------------------------------------------------
@@ -233,10 +234,6 @@ class Change:
     is_new: bool = False
     is_edited: bool = False
 
-    @property
-    def is_moved(self) -> bool:
-        return self.new_quantity != self.old_quantity
-
 
 class ProductEvent(Struct):
     """The `data` of `product.updated`: the product as the inventory lists it."""
@@ -300,18 +297,15 @@ def write(account_id: UUID, changes: list[Change], *, actor: Actor) -> set[str]:
         )
         at, taken = cursor.fetchone()
     beaten = set(taken)
-    _publish(account_id, [change for change in changes if change.sku not in beaten], at)
+    events.publish([told for each in changes if each.sku not in beaten for told in _told(account_id, each, at)])
     return beaten
 
 
-def _publish(account_id: UUID, changes: list[Change], at: datetime) -> None:
-    if edited := [_product_event(change) for change in changes if change.is_edited]:
-        events.publish_all(account_id, Event.Kind.PRODUCT_UPDATED, data=edited, at=at)
-    if moved := [change for change in changes if change.is_moved]:
-        data = [StockEvent(each.id, each.sku, each.old_quantity, each.new_quantity) for each in moved]
-        events.publish_all(account_id, Event.Kind.INVENTORY_UPDATED, data=data, at=at)
-
-
-def _product_event(change: Change) -> ProductEvent:
-    price = f"{change.price:.2f}"
-    return ProductEvent(change.id, change.name, change.sku, change.new_quantity, price, change.is_active)
+def _told(account_id: UUID, change: Change, at: datetime) -> Iterator[Told]:
+    if change.is_edited:
+        price = f"{change.price:.2f}"
+        record = ProductEvent(change.id, change.name, change.sku, change.new_quantity, price, change.is_active)
+        yield Told(account_id, Event.Kind.PRODUCT_UPDATED, record, at)
+    if change.new_quantity != change.old_quantity:
+        moved = StockEvent(change.id, change.sku, change.old_quantity, change.new_quantity)
+        yield Told(account_id, Event.Kind.INVENTORY_UPDATED, moved, at)

@@ -105,11 +105,6 @@ def publish(changes: Sequence[Told]) -> None:
         after_writing(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
 
 
-def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], at: datetime) -> None:
-    """Like `publish`, for changes of the same kind and time: one for each of `data`."""
-    publish([Told(account_id, kind, each, at) for each in data])
-
-
 def parameters_with(changes: Sequence[Told]) -> dict[str, Any]:
     """Return the parameters of STEPS_WITH_CHANGES. Bodies are rendered here, as they will be sent and signed."""
     rows = [

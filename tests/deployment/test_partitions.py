@@ -35,7 +35,7 @@ account, _ = Account.objects.get_or_create(name="A", defaults={"holder": holder}
 more = {"events": ["order.confirmed"], "secret": secrets.encrypt(secrets.make_secret()), "secret_hint": "whsec_"}
 Webhook.objects.get_or_create(account=account, url="https://shop.example/", defaults=more)
 with transaction.atomic():
-    events.publish_all(account.id, "order.confirmed", data=[{"n": 1}, {"n": 2}], at=timezone.now())
+    events.publish([events.Told(account.id, "order.confirmed", {"n": n}, timezone.now()) for n in (1, 2)])
 
 def attempt(failure, status):
     token = uuid4()

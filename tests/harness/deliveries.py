@@ -103,7 +103,7 @@ def publish(account: Account, count: int = 1, kind: Event.Kind = Event.Kind.ORDE
     """Publish `count` events of the account, dated so long `ago`."""
     at = timezone.now() - timedelta(**ago)
     with transaction.atomic():
-        events.publish_all(account.id, kind, data=[{"n": number} for number in range(count)], at=at)
+        events.publish([events.Told(account.id, kind, {"n": number}, at) for number in range(count)])
 
 
 def statuses(**which: Any) -> Counter[str]:

@@ -240,7 +240,7 @@ def test_one_call_about_many_orders_costs_as_much_as_about_one(count):
 def test_an_event_needs_the_transaction_of_its_change():
     order = order_in("pending_confirmation")
     with pytest.raises(RuntimeError):
-        events.publish_all(order.account_id, Event.Kind.ORDER_CONFIRMED, data=[{}], at=order.created_at)
+        events.publish([events.Told(order.account_id, Event.Kind.ORDER_CONFIRMED, {}, order.created_at)])
     assert not Event.objects.exclude(kind="order.created").exists()
 
 

@@ -37,8 +37,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def publish(account: Account, *numbers: int, kind: Event.Kind = KIND) -> None:
+    at = timezone.now()
     with transaction.atomic():
-        events.publish_all(account.id, kind, data=[{"n": number} for number in numbers], at=timezone.now())
+        events.publish([events.Told(account.id, kind, {"n": number}, at) for number in numbers])
 
 
 def read_all(api: ApiClient, *, count: int = 0, **parameters: Any) -> tuple[list[dict[str, Any]], str]:
@@ -97,7 +98,7 @@ def test_a_reader_goes_on_where_it_was(alice: Account, api: ApiClient) -> None:
 
 def test_what_is_dated_ahead_comes_once(alice: Account, api: ApiClient) -> None:
     with transaction.atomic():
-        events.publish_all(alice.id, KIND, data=[{"n": 1}], at=timezone.now() + timedelta(hours=1))  # type: ignore[arg-type]
+        events.publish([events.Told(alice.id, KIND, {"n": 1}, timezone.now() + timedelta(hours=1))])  # type: ignore[arg-type]
     read_all(api, count=1)
     place = Event.objects.get().position  # where the reader's `next` stays while nothing else happens
 
@@ -267,7 +268,7 @@ def test_commits_of_different_lengths_race_a_reader(alice: Account, reader: Any,
             return
         for turn in range(turns):
             with transaction.atomic():
-                events.publish_all(alice.id, KIND, data=[{"n": number * turns + turn}], at=timezone.now())  # type: ignore[arg-type]
+                events.publish([events.Told(alice.id, KIND, {"n": number * turns + turn}, timezone.now())])  # type: ignore[arg-type]
                 if dice[number].random() < 0.7:
                     time.sleep(dice[number].choice([0, 0.001, 0.02]))
                 transaction.set_rollback(dice[number].random() < 0.1)

@@ -26,7 +26,7 @@ KIND = Event.Kind.ORDER_CONFIRMED
 
 def publish(account, data=None, kind=KIND):
     with transaction.atomic():
-        events.publish_all(account.id, kind, data=[data or {"id": "x"}], at=AT)
+        events.publish([events.Told(account.id, kind, data or {"id": "x"}, AT)])
 
 
 def test_everybody_who_is_subscribed_is_told_and_nobody_else(alice, charlie, register):
@@ -57,7 +57,7 @@ def test_one_statement_however_many(alice, register, webhooks, count):
         register(alice)
 
     with transaction.atomic(), CaptureQueriesContext(connection) as captured:
-        events.publish_all(alice.id, KIND, data=[{"n": number} for number in range(count)], at=AT)
+        events.publish([events.Told(alice.id, KIND, {"n": number}, AT) for number in range(count)])
 
     assert len(captured) == 1
     assert Delivery.objects.count() == webhooks * count
@@ -108,14 +108,14 @@ def test_a_body_is_a_snapshot(alice, register):
 @pytest.mark.django_db(transaction=True)
 def test_outside_a_transaction_it_refuses(alice):
     with pytest.raises(RuntimeError):
-        events.publish_all(alice.id, KIND, data=[{}], at=AT)
+        events.publish([events.Told(alice.id, KIND, {}, AT)])
     assert not Event.objects.exclude(kind="order.created").exists()
 
 
 def test_what_is_rolled_back_is_told_to_nobody(alice, register):
     register(alice)
     with transaction.atomic():
-        events.publish_all(alice.id, KIND, data=[{}], at=AT)
+        events.publish([events.Told(alice.id, KIND, {}, AT)])
         transaction.set_rollback(True)
     assert not Event.objects.exclude(kind="order.created").exists()
     assert not Delivery.objects.exists()
@@ -125,7 +125,7 @@ def test_what_is_rolled_back_is_told_to_nobody(alice, register):
 def test_a_deletion_waits_for_what_is_being_published_and_drops_it(alice, register):
     webhook = register(alice)
     with transaction.atomic():
-        events.publish_all(alice.id, KIND, data=[{}], at=AT)
+        events.publish([events.Told(alice.id, KIND, {}, AT)])
         deleting = Background(lambda: registry.delete(alice.id, webhook.id))
         time.sleep(0.3)
         assert not deleting.is_over
