@@ -1,6 +1,6 @@
 """All ways to create products and change their records: by SKU, which itself never changes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -45,6 +45,16 @@ class Draft:
     script: str | None = None
 
 
+class Record(NamedTuple):
+    """A product's fields besides its SKU and stock."""
+
+    name: str
+    price: Decimal
+    is_active: bool
+    image_url: str
+    script: str
+
+
 class Done(StrEnum):
     """What became of a draft."""
 
@@ -54,12 +64,13 @@ class Done(StrEnum):
 
 
 class Saved(NamedTuple):
-    """A product as it is now, and what was done to it."""
+    """A product as it is now, what was done to it, and the record that it had before."""
 
     id: UUID
     sku: str
     stock_quantity: int
     done: Done
+    before: Record | None
 
 
 class Exists(Refused):
@@ -78,54 +89,34 @@ class Changed(Refused):
     code = "product_changed"
 
 
-class Record(NamedTuple):
-    """A product's fields besides its SKU and stock."""
-
-    name: str
-    price: Decimal
-    is_active: bool
-    image_url: str
-    script: str
-
-
 def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
     """Create a product. Raises Exists, with nothing changed, if the account already has one with this SKU."""
-
-    def check(known: Mapping[str, "_Known"]) -> None:
-        if product := known.get(draft.sku):
-            raise Exists(product.id if _difference(draft, product, sets_stock=False) is None else None)
-
-    return save(account_id, [draft], actor=actor, sets_stock=True, check=check)[0]
+    with transaction.atomic():
+        (saved,) = save(account_id, [draft], actor=actor, sets_stock=False)
+        if saved.done is not Done.CREATED:
+            raise Exists(saved.id if saved.done is Done.UNCHANGED else None)
+    return saved
 
 
 def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Saved:
     """Change the product with the draft's SKU, whose record was `seen`.
 
-    Raises Changed if the record has changed since, unless it already is as drafted, as after a first press of two.
+    Raises Changed, with nothing changed, if the record has changed since, unless it already is as drafted, as after a
+    first press of two.
     """
-
-    def check(known: Mapping[str, "_Known"]) -> None:
-        product = known.get(draft.sku)
-        if product is None or (product.record != seen and _difference(draft, product, sets_stock=False) is not None):
+    with transaction.atomic():
+        (saved,) = save(account_id, [draft], actor=actor, sets_stock=False)
+        if saved.done is not Done.UNCHANGED and saved.before != seen:
             raise Changed(_("The product has changed since you opened it. Check the product before you change it."))
+    return saved
 
-    return save(account_id, [draft], actor=actor, sets_stock=False, check=check)[0]
 
-
-def save(
-    account_id: UUID,
-    drafts: Sequence[Draft],
-    *,
-    actor: Actor,
-    sets_stock: bool,
-    check: Callable[[Mapping[str, "_Known"]], None] = lambda known: None,
-) -> list[Saved]:
+def save(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor, sets_stock: bool) -> list[Saved]:
     """Create the products that the account does not have yet, by SKU, and change those that are not as drafted.
 
     Returns what became of each draft, in their order; each must have a SKU of its own. Without `sets_stock`, a draft's
     stock counts only for a new product. Changed stock, also a new product's from 0, gets a movement and an event; a
-    product that is created, or whose record changes, gets an event. What is unchanged writes nothing. `check` is called
-    with the existing products by SKU, once they are locked, and may refuse by raising.
+    product that is created, or whose record changes, gets an event. What is unchanged writes nothing.
 
     One transaction of six statements at most, BEGIN and COMMIT included, however many drafts there are. Concurrent
     calls for an account wait for each other, so that two cannot deadlock over products that both create.
@@ -137,15 +128,15 @@ def save(
         # Usually once. Again only for products that somebody else created between our look and our insert.
         while waiting:
             known = _lock(account_id, [*waiting])
-            check(known)
             changes = []
             for sku, draft in waiting.items():
+                before = known[sku].record if sku in known else None
                 if (change := _difference(draft, known.get(sku), sets_stock)) is not None:
                     changes.append(change)
                     done = Done.CREATED if change.is_new else Done.UPDATED
-                    saved[sku] = Saved(change.id, sku, change.new_quantity, done)
+                    saved[sku] = Saved(change.id, sku, change.new_quantity, done, before)
                 else:
-                    saved[sku] = Saved(known[sku].id, sku, known[sku].stock_quantity, Done.UNCHANGED)
+                    saved[sku] = Saved(known[sku].id, sku, known[sku].stock_quantity, Done.UNCHANGED, before)
             beaten = stock.write(account_id, changes, actor=actor) if changes else set()
             waiting = {sku: waiting[sku] for sku in beaten}
     return [saved[draft.sku] for draft in drafts]
