@@ -131,15 +131,14 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
         for account_id, ids in of_twins.items():
             told = redaction.events_of(account_id, ids)
             for start in range(0, len(ids), BATCH):
-                yield {"test_orders": _delete_tests(account_id, ids[start : start + BATCH], told)}
+                yield {"test_orders": _delete_tests(ids[start : start + BATCH], told)}
 
 
-def _delete_tests(account_id: UUID, ids: list[UUID], told: redaction.Found) -> int:
+def _delete_tests(ids: list[UUID], told: redaction.Found) -> int:
     """Delete these orders of one twin, except those that are locked. Returns how many were deleted."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_DELETE_TESTS, {"orders": ids})
         deleted = {id_ for (id_,) in cursor.fetchall()}
         # Deleted orders have no more events after these.
-        events = [*told.of(ids), *redaction.events_of(account_id, ids, since=told.since).of(ids)]
-        redaction.overwrite(events, anonymising.TOLD, where=lambda data: data["id"] in deleted)
+        redaction.overwrite(told.of(ids), anonymising.TOLD, where=lambda data: data["id"] in deleted)
     return len(deleted)

@@ -3,8 +3,7 @@
 Whatever is sent or shown from then on has the replacements. Receivers keep what they were sent before.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -50,13 +49,16 @@ UPDATE webhooks_attempt SET response = '' WHERE delivery_id IN (SELECT id FROM d
 
 
 class Found(NamedTuple):
-    """Ids of events by their order. Events that are written later have a position of at least `since`."""
+    """Ids of events of an account's orders, by order. Events that are written later have a position from `since` on."""
 
+    account_id: UUID
     by_order: dict[UUID, list[UUID]]
     since: int
 
-    def of(self, orders: Iterable[UUID]) -> list[UUID]:
-        return [event for order in orders for event in self.by_order.get(order, ())]
+    def of(self, orders: Collection[UUID]) -> list[UUID]:
+        """The events of some of the orders, also those that were written since."""
+        later = events_of(self.account_id, orders, since=self.since)
+        return [event for order in orders for event in (*self.by_order[order], *later.by_order[order])]
 
 
 def events_of(account_id: UUID, orders: Collection[UUID], *, since: int = -1) -> Found:
@@ -65,7 +67,8 @@ def events_of(account_id: UUID, orders: Collection[UUID], *, since: int = -1) ->
     Looks at all order events of the account, page by page, without locks. That takes seconds for a million of them, and
     as long for one order as for thousands.
     """
-    ids, found = [str(order) for order in orders], defaultdict[UUID, list[UUID]](list)
+    found: dict[UUID, list[UUID]] = {order: [] for order in orders}
+    ids = [*map(str, found)]
     with connection.cursor() as cursor:
         cursor.execute("SELECT webhooks_feed_horizon()")
         horizon = cursor.fetchone()[0]
@@ -77,7 +80,7 @@ def events_of(account_id: UUID, orders: Collection[UUID], *, since: int = -1) ->
                 events, size, *place = cursor.fetchone() or ([], 0, *place)
                 for order, event in events:
                     found[UUID(order)].append(UUID(event))
-    return Found(found, horizon)
+    return Found(account_id, found, horizon)
 
 
 def overwrite(
