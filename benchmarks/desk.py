@@ -31,7 +31,6 @@ from benchmarks.processes import shares_of_service, worked
 AGENTS = 50
 ACCOUNTS = 50
 SMALL, LARGE = 10_000, 1_000_000
-CHUNK = 100_000
 TURNS = 5
 SECONDS = 60.0
 TALKS = 20.0  # seconds, from half of it to one and a half
@@ -71,13 +70,13 @@ for number in range({agents}):
     print(session.session_key)
 """
 
-# Order n of {orders} belongs to one of 0.7 × orders customers, so that many have several. Every fifth is pending and
+# Order n of {count} belongs to one of 0.7 × orders customers, so that many have several. Every fifth is pending and
 # recent. Calls come soon after their order, so that no day has more of them than a call center could make.
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 CREATE TEMP TABLE made AS
 SELECT gen_random_uuid() AS id, n, a.id AS account_id, n % 5 = 0 AS is_pending, n / 5 % 20 AS fate,
-    (n * 7919::bigint) % ({orders} * 7 / 10) AS customer, chance, u.id AS agent_id, now() - interval '10 minutes'
+    (n * 7919::bigint) % ({count} * 7 / 10) AS customer, chance, u.id AS agent_id, now() - interval '10 minutes'
         - chance * CASE WHEN n % 5 = 0 THEN interval '3 days' ELSE interval '200 days' END AS created_at
 FROM generate_series({first}, {last}) AS n
 CROSS JOIN LATERAL (SELECT (n * 104729::bigint) % 1000003 / 1000003.0) AS c(chance)
@@ -187,10 +186,7 @@ def prepare(running: service.Service, orders: int) -> Desk:
     sessions = running.shell(OPEN_ALWAYS + PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
     # Keep workers from indexing so many orders for minutes, which no desk waits for.
     running.sql(NO_INDEX)
-    for first in range(1, orders + 1, CHUNK):
-        last = min(first + CHUNK - 1, orders)
-        running.sql(FILL.format(first=first, last=last, orders=orders, accounts=ACCOUNTS, agents=AGENTS))
-        print(f"  {last:>9} of {orders} orders", flush=True)
+    running.write(FILL, orders, accounts=ACCOUNTS, agents=AGENTS)
     running.sql("VACUUM ANALYZE")
     running.shell(SUM_UP)
     return Desk(running, orders, sessions)

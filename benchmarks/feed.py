@@ -25,7 +25,7 @@ PAGES = 400
 # Turns have few imports, because a machine's speed changes within seconds.
 TURNS, IMPORTS = 200, 20
 TOGETHER = 20
-# Event n of {total}, evenly spread over the days. Each transaction wrote three.
+# Event n of {count}, evenly spread over the days. Each transaction wrote three.
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 INSERT INTO webhooks_event (id, account_id, kind, body, created_at, position)
@@ -33,7 +33,7 @@ SELECT uuidv7(shift), CASE WHEN n % 2 = 0 THEN '{account}' ELSE others.id END,
     (ARRAY['order.created', 'order.confirmed', 'order.call_attempted', 'order.shipped', 'order.delivered'])[1 + n % 5],
     json_build_object('event', 'order.created', 'n', n, 'data', repeat('x', 400))::text, now() + shift, n / 3
 FROM generate_series({first}, {last}) AS n
-CROSS JOIN LATERAL (SELECT (n / {total}.0 - 1) * interval '29 days' AS shift) s
+CROSS JOIN LATERAL (SELECT (n / {count}.0 - 1) * interval '29 days' AS shift) s
 JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_account WHERE name LIKE 'Other%') others
     ON others.number = n / 2 % {others};
 """
@@ -72,10 +72,7 @@ def measure(many: int, storage: service.Installation) -> dict[str, float]:
 def fill(storage: service.Installation, account_id: str, total: int) -> None:
     """Replace all events with `total` new ones."""
     storage.sql("TRUNCATE webhooks_event CASCADE")
-    for first in range(1, total + 1, CHUNK):
-        last = min(first + CHUNK - 1, total)
-        storage.sql(FILL.format(first=first, last=last, total=total, account=account_id, others=OTHERS))
-        print(f"  {last:>10} of {total} events", flush=True)
+    storage.write(FILL, total, CHUNK, account=account_id, others=OTHERS)
     storage.sql("VACUUM ANALYZE webhooks_event")
 
 

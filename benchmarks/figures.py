@@ -22,7 +22,6 @@ from benchmarks.load import percentile
 ORDERS = 1_000_000
 DAYS = 365
 AGENTS = 40
-CHUNK = 100_000
 ROUNDS = 5
 # Indexes that these pages do not read, and that would take most of the time of filling.
 SPARED = "DROP INDEX order_by_folded_name, order_by_address, order_by_phone, order_by_phone_end, order_list_by_update"
@@ -31,10 +30,10 @@ FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 CREATE TEMP TABLE made AS
 SELECT uuidv7(shift) AS id, n, shift, now() + shift AS at,
-    CASE WHEN n > {orders} * (1 - 2.0 / {days}) AND n % 5 < 2 THEN 0 ELSE 2 + n * 7919::bigint % 98 END AS fate,
+    CASE WHEN n > {count} * (1 - 2.0 / {days}) AND n % 5 < 2 THEN 0 ELSE 2 + n * 7919::bigint % 98 END AS fate,
     900 + n % 9000 AS total, u.id AS agent_id
 FROM generate_series({first}, {last}) AS n
-CROSS JOIN LATERAL (SELECT (n / {orders}.0 - 1) * interval '{days} days' AS shift) s
+CROSS JOIN LATERAL (SELECT (n / {count}.0 - 1) * interval '{days} days' AS shift) s
 JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_user WHERE is_staff) u
     ON u.number = n / 7 % {agents};
 INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164, customer_address,
@@ -100,11 +99,7 @@ def measure(orders: int, length: int, storage: service.Installation) -> dict[str
         for number in range(300)
     )
     storage.sql(SPARED)
-    for first in range(1, orders + 1, CHUNK):
-        last = min(first + CHUNK - 1, orders)
-        values = {"orders": orders, "days": length, "account": account.id, "agents": AGENTS}
-        storage.sql(FILL.format(first=first, last=last, **values))
-        print(f"  {last:>9} of {orders} orders", flush=True)
+    storage.write(FILL, orders, days=length, account=account.id, agents=AGENTS)
     storage.sql("VACUUM ANALYZE")
     summed = [timed(lambda: day_sums.sum_up(account.id)), timed(summing.sum_up)]
     storage.sql("VACUUM ANALYZE")

@@ -15,12 +15,11 @@ import statistics
 from benchmarks import command_line, load, service
 
 FEW, OWN, ALL = 10_000, 2_000_000, 10_000_000
-CHUNK = 100_000
 OTHERS = 8_000  # orders of each of the other accounts: fewer than are indexed for `q`
 TURNS = 5
 SECONDS = 2.0
 
-# Order n of {orders}. Names and places repeat as in a country, and every third telephone number does. Triggers are off,
+# Order n. Names and places repeat as in a country, and every third telephone number does. Triggers are off,
 # because they would note each order as changed; what they count is counted afterwards.
 FILL = """
 SET synchronous_commit = off;
@@ -129,9 +128,9 @@ def fill(running: service.Service, own: int, others: int, *, with_q: bool) -> No
         running.sql(NO_INDEX)
     indexes = [line.split("|", 1) for line in running.sql(INDEXES).splitlines()]
     running.sql(f"DROP INDEX {', '.join(name for name, _ in indexes)}")
-    write(running, "few", FEW, 1)
-    write(running, "many", own, 1)
-    write(running, "other", others, accounts)
+    running.write(FILL, FEW, name="few", accounts=1)
+    running.write(FILL, own, name="many", accounts=1)
+    running.write(FILL, others, name="other", accounts=accounts)
     for name, definition in indexes:
         running.sql(f"SET maintenance_work_mem = '1GB'; {definition}")
         print(f"  {name}", flush=True)
@@ -141,13 +140,6 @@ def fill(running: service.Service, own: int, others: int, *, with_q: bool) -> No
     if with_q:
         running.shell(INDEX)
     running.sql("VACUUM ANALYZE")
-
-
-def write(running: service.Service, name: str, orders: int, accounts: int) -> None:
-    for first in range(1, orders + 1, CHUNK):
-        last = min(first + CHUNK - 1, orders)
-        running.sql(FILL.format(first=first, last=last, name=name, accounts=accounts))
-        print(f"  {name}: {last:>9} of {orders} orders", flush=True)
 
 
 def p50(running: service.Service, keys: dict[str, str], queries: dict[str, str] | None = None) -> dict[str, float]:

@@ -22,7 +22,6 @@ SECONDS = 8.0
 TURNS = 5
 SECONDS_OF_A_LIST = 3.0
 ACCOUNTS = 50
-CHUNK = 100_000
 
 # A random uuid, built as text because pgbench has no such variables.
 ID = "(lpad(to_hex(:a::bigint), 8, '0') || '-0000-4000-8000-' || lpad(to_hex(:b::bigint), 12, '0'))::uuid"
@@ -151,8 +150,7 @@ def pages_of_all(running: service.Service, orders: int, accounts: int) -> Callab
 
 def fill(running: service.Installation, orders: int, accounts: int) -> None:
     """Write orders of the accounts that are called `list…`."""
-    for first in range(1, orders + 1, CHUNK):
-        running.sql(FILL.format(first=first, last=min(first + CHUNK - 1, orders), accounts=accounts))
+    running.write(FILL, orders, accounts=accounts)
     running.sql("VACUUM ANALYZE")
 
 

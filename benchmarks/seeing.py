@@ -160,13 +160,11 @@ def metrics_over_a_million() -> dict[str, float]:
 
 def _fill(storage: service.Installation) -> None:
     storage.merchants(*(f"list{number}" for number in range(ACCOUNTS)))
-    step = MILLION // 10
     # A fifth of the orders are pending.
     orders = ORDERS.replace("'canceled', 'delivered'", "'canceled', 'delivered', 'shipped'").replace("n % 4", "n % 5")
     storage.sql(WEBHOOK.format(webhooks=WEBHOOKS))
-    for first in range(1, MILLION, step):
-        storage.sql(orders.format(first=first, last=first + step - 1, accounts=ACCOUNTS))
-        storage.sql(DELIVERIES.format(first=first, last=first + step - 1, webhooks=WEBHOOKS, due=DUE))
+    storage.write(orders, MILLION, accounts=ACCOUNTS)
+    storage.write(DELIVERIES, MILLION, webhooks=WEBHOOKS, due=DUE)
 
 
 @contextmanager

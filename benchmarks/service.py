@@ -61,6 +61,13 @@ class Installation:
     def sql(self, statement: str) -> str:
         return psql(self.database, statement)
 
+    def write(self, statement: str, count: int, chunk: int = 100_000, **values: object) -> None:
+        """Write `count` rows by a statement for those from {first} to {last}, in which `values` have places too."""
+        for first in range(1, count + 1, chunk):
+            last = min(first + chunk - 1, count)
+            self.sql(statement.format(first=first, last=last, count=count, **values))
+            print(f"  {last:>10} of {count} rows", flush=True)
+
     def another_database(self, name: str) -> str:
         """Make another database in the same PostgreSQL, and return its URL."""
         self.sql(f"CREATE DATABASE {name}")
