@@ -4,8 +4,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, groupby
-from operator import attrgetter
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -38,8 +37,10 @@ from codservice.uploads import wording
 from orders import counts, lifecycle
 from orders.export import COLUMNS, batches, in_words
 from orders.filters import OrderFilter
-from orders.models import ENDED, CallNote, CallState, Order, OrderEdit, Status, StatusChange
+from orders.models import ENDED, CallNote, CallState, Order, Status, StatusChange
 from orders.serializers import read_cancel
+from orders.templatetags.orders import Edited
+from orders.templatetags.orders import in_words as edits_in_words
 from webhooks.models import Delivery, Event
 
 AT_ONCE = 100  # calls, and changed fields, that an order's page shows at once; there may be many more
@@ -132,12 +133,12 @@ def _tabs(account: Account, chosen: str) -> list[dict[str, Any]]:
 
 @dataclass
 class Entry:
-    """Something that happened to an order: a `change` of its status, a `call`, or `edits` made at one time."""
+    """Something that happened to an order: a `change` of its status, a `call`, or what was `edited` at one time."""
 
     at: datetime
     change: StatusChange | None = None
     call: CallNote | None = None
-    edits: list[OrderEdit] = field(default_factory=list)
+    edited: Edited | None = None
     deliveries: list[Delivery] = field(default_factory=list)
 
 
@@ -156,8 +157,7 @@ def timeline(order: Order, *, skip: int = 0) -> tuple[list[Entry], str]:
     calls = list(order.call_notes.order_by("-created_at", "-id")[some])
     entries += [Entry(call.created_at, call=call) for call in calls[:AT_ONCE]]
     edits = list(order.edits.order_by("-at", "-id")[some])
-    for at, made in groupby(edits[:AT_ONCE], key=attrgetter("at")):
-        entries.append(Entry(at, edits=[*made][::-1]))
+    entries += [Entry(edited.at, edited=edited) for edited in edits_in_words(edits[:AT_ONCE])]
     older = str(skip + AT_ONCE) if max(len(calls), len(edits)) > AT_ONCE else ""
     return sorted(entries, key=lambda entry: entry.at, reverse=True), older
 
