@@ -39,10 +39,10 @@ class NotEditable(AlreadyDecided):
 class Edit:
     """Changes of a pending order, by the merchant or by an agent who asked the customer; None leaves a field as it is.
 
-    The codes belong to the texts beside them, as in an import; an empty second phone removes it. `quantities` maps
-    item ids to new quantities, of which 0 removes the line; `line_changes` maps them to other columns. `added` lines
-    are appended; `lines` replace all lines, and the total does not follow them. Both are rows as in an import. Without
-    a `total_amount` the total keeps the order's `discount`; `discounted` is taken off besides.
+    The codes belong to the texts beside them, as in an import; an empty second phone removes it. `line_changes` maps
+    item ids to new columns; a quantity of 0 removes the line. `added` lines are appended. Instead of both, `lines`
+    replace all lines. Added lines and these are rows as in an import. Without a `total_amount` the total keeps the
+    order's `discount`; `discounted` is taken off besides.
     """
 
     customer_name: str | None = None
@@ -60,7 +60,6 @@ class Edit:
     shipping_fee: Decimal | None = None
     total_amount: Decimal | None = None
     discounted: Decimal = Decimal(0)
-    quantities: dict[UUID, int] = field(default_factory=dict)
     line_changes: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     added: list[dict[str, Any]] = field(default_factory=list)
     lines: list[dict[str, Any]] | None = None
@@ -101,8 +100,6 @@ def edit(
         before = list(order.items.order_by("position"))
         discounted = discount(order, before) + changes.discounted
         line_edits, after = _edit_lines(order, before, changes)
-        if changes.lines is not None:
-            line_edits += _replace_lines(order, before, changes.lines)
         wanted = [*_edit_fields(order, changes), *_edit_sums(order, after, discounted, changes)]
         written = [change for change in wanted if change.old != change.new]
         for change in written:
@@ -217,30 +214,29 @@ def _edit_sums(order: Order, lines: Iterable[OrderItem], discounted: Decimal, ch
 
 def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[list[FieldChange], list[OrderItem]]:
     """Write the changes of the lines. Returns these changes, and the lines that the order then has."""
-    if not (changes.quantities or changes.line_changes or changes.added):
-        return [], before
+    if changes.lines is not None:
+        after = _items(order, changes.lines)
+        return _replace_lines(order, before, after), after
     edits: list[FieldChange] = []
     left: list[OrderItem] = []
     for number, item in enumerate(before):
-        quantity = changes.quantities.get(item.id, item.quantity)
-        wanted = {"quantity": quantity} | (changes.line_changes.get(item.id, {}) if quantity else {})
+        wanted = changes.line_changes.get(item.id, {})
+        if is_removed := wanted.get("quantity") == 0:
+            wanted = {"quantity": 0}
         changed = {name: value for name, value in wanted.items() if value != getattr(item, name)}
         for name, value in changed.items():
             if name in _LINE:
                 old = _said_value(getattr(item, name))
                 edits.append(FieldChange(f"items.{number}.{name}", old, _said_value(value)))
             setattr(item, name, value)
-        if not quantity:
+        if is_removed:
             item.delete()
             continue
         left.append(item)
         if changed:
             item.save(update_fields=[*changed])
     behind = before[-1].position + 1 if before else 0  # removed lines leave gaps
-    added = [
-        OrderItem(account_id=order.account_id, order=order, position=position, **line)
-        for position, line in enumerate(changes.added, behind)
-    ]
+    added = _items(order, changes.added, behind)
     edits += [FieldChange(f"items.{number}", None, _said_line(item)) for number, item in enumerate(added, len(before))]
     OrderItem.objects.bulk_create(added)
     after = left + added
@@ -254,12 +250,16 @@ def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[l
 _LINE = ("product_id", "product_name", "quantity", "unit_price", "attributes")
 
 
-def _replace_lines(order: Order, before: Sequence[OrderItem], lines: Sequence[Mapping[str, Any]]) -> list[FieldChange]:
-    """Replace all lines by these, if they differ, and return what is different."""
-    after = [
-        OrderItem(account_id=order.account_id, order=order, position=position, **line)
-        for position, line in enumerate(lines)
+def _items(order: Order, lines: Iterable[Mapping[str, Any]], position: int = 0) -> list[OrderItem]:
+    """New lines of the order, from this position on."""
+    return [
+        OrderItem(account_id=order.account_id, order=order, position=number, **line)
+        for number, line in enumerate(lines, position)
     ]
+
+
+def _replace_lines(order: Order, before: Sequence[OrderItem], after: Sequence[OrderItem]) -> list[FieldChange]:
+    """Replace all lines by these, if they differ, and return what is different."""
     edits: list[FieldChange] = []
     for number, (old, new) in enumerate(zip_longest(before, after)):
         if old is None or new is None:

@@ -323,15 +323,14 @@ class EditForm(Form):
             edit.customer_commune, edit.commune_code = str(commune), commune.code if commune else None
         for line in self.lines:
             quantity = 0 if data[f"remove-{line.key}"] else data[f"quantity-{line.key}"]
-            columns: dict[str, Any] = {"attributes": data[f"attributes-{line.key}"]}
+            columns: dict[str, Any] = {"quantity": quantity, "attributes": data[f"attributes-{line.key}"]}
             if line.product and line.is_other:
                 columns |= {"product_id": line.product.id, "product_name": line.product.name}
                 columns |= {"sku": line.product.sku, "unit_price": line.product.price}
             if line.item:
-                edit.quantities[line.item.id] = quantity
                 edit.line_changes[line.item.id] = columns
             elif quantity:
-                edit.added.append(columns | {"quantity": quantity})
+                edit.added.append(columns)
         return edit
 
     def blame(self, errors: Mapping[str, Sequence[str]]) -> None:

@@ -50,7 +50,9 @@ def test_a_commune_does_not_stay_behind_in_another_wilaya(order: Order) -> None:
 
 def test_the_total_follows_quantities_and_shipping_and_keeps_the_discount(order: Order) -> None:
     robe, scarf = order.items.order_by("position")
-    changes = editing.Edit(shipping_fee=Decimal("600.00"), quantities={robe.id: 1, scarf.id: 3})
+    changes = editing.Edit(
+        shipping_fee=Decimal("600.00"), line_changes={robe.id: {"quantity": 1}, scarf.id: {"quantity": 3}}
+    )
     changed = editing.edit(order.id, changes, actor=SAMIRA)
 
     assert changed.total_amount == Decimal("3000.00")
@@ -64,22 +66,22 @@ def test_the_total_follows_quantities_and_shipping_and_keeps_the_discount(order:
 
 def test_a_line_can_be_removed_but_not_the_last(order: Order) -> None:
     robe, scarf = order.items.order_by("position")
-    editing.edit(order.id, editing.Edit(quantities={scarf.id: 0}), actor=SAMIRA)
+    editing.edit(order.id, editing.Edit(line_changes={scarf.id: {"quantity": 0}}), actor=SAMIRA)
     assert [item.product_name for item in order.items.all()] == ["Robe"]
 
     with pytest.raises(Invalid) as refused:
-        editing.edit(order.id, editing.Edit(quantities={robe.id: 0}), actor=SAMIRA)
+        editing.edit(order.id, editing.Edit(line_changes={robe.id: {"quantity": 0}}), actor=SAMIRA)
     assert list(refused.value.errors) == ["items"]
     assert order.items.get().quantity == 2
 
 
 def test_lines_are_named_by_where_they_stand_now(order: Order) -> None:
     robe, scarf = order.items.order_by("position")
-    editing.edit(order.id, editing.Edit(quantities={robe.id: 0}), actor=SAMIRA)
+    editing.edit(order.id, editing.Edit(line_changes={robe.id: {"quantity": 0}}), actor=SAMIRA)
     OrderEdit.objects.all().delete()
 
     bag = {"product_name": "Sac", "quantity": 1, "unit_price": Decimal("300.00")}
-    editing.edit(order.id, editing.Edit(quantities={scarf.id: 2}, added=[bag]), actor=SAMIRA)
+    editing.edit(order.id, editing.Edit(line_changes={scarf.id: {"quantity": 2}}, added=[bag]), actor=SAMIRA)
 
     assert edits(order).keys() - {"total_amount"} == {"items.0.quantity", "items.1"}
     assert [item.product_name for item in order.items.order_by("position")] == ["Foulard", "Sac"]
@@ -94,14 +96,16 @@ def test_a_total_out_of_bounds_changes_nothing(quantity: int, alice: Account) ->
     order = make_order(alice, items=items, total_amount=Decimal("500.00"))
 
     with pytest.raises(Invalid) as refused:
-        editing.edit(order.id, editing.Edit(quantities={order.items.get(position=0).id: quantity}), actor=SAMIRA)
+        editing.edit(
+            order.id, editing.Edit(line_changes={order.items.get(position=0).id: {"quantity": quantity}}), actor=SAMIRA
+        )
 
     assert list(refused.value.errors) == ["total_amount"]
     assert (order.items.count(), edits(order)) == (2, {})
 
 
 def test_nothing_different_is_no_change(order: Order) -> None:
-    changes = editing.Edit(customer_name="Amine Benali", quantities={order.items.get(position=0).id: 2})
+    changes = editing.Edit(customer_name="Amine Benali", line_changes={order.items.get(position=0).id: {"quantity": 2}})
     assert editing.edit(order.id, changes, actor=SAMIRA).version == 1
     assert edits(order) == {}
 
