@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from secrets import randbits
-from uuid import UUID
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Func, Q
@@ -41,56 +41,48 @@ def tell() -> int:
         # database's clock was set back.
         unknown = Q(failing_since=None) | Q(failing_since__gt=Now())
         webhooks.filter(unknown, is_failing=True).update(failing_since=Now())
-        news = [("failing", _failing(webhooks)), ("well", _well(webhooks))]
+        is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY) | Q(alarmed_at__gt=Now())
+        failing = webhooks.unanswered().filter(is_time, is_alarmed=False)
+        well = webhooks.filter(is_failing=False, is_alarmed=True)
+        news: list[tuple[str, WebhookQuerySet, dict[str, Any]]] = [
+            ("failing", failing, {"is_alarmed": True, "alarmed_at": Now()}),
+            ("well", well, {"is_alarmed": False}),
+        ]
         if randbits(1):
             news.reverse()
-        return sum(_tell_all(of_them, what, until) for what, of_them in news)
+        return sum(_tell_all(*each, until) for each in news)
     finally:
         duties.leave(DUTY, taken, is_done=True)
 
 
-def _failing(webhooks: WebhookQuerySet) -> WebhookQuerySet:
-    is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY) | Q(alarmed_at__gt=Now())
-    return webhooks.unanswered().filter(is_time, is_alarmed=False)
-
-
-def _well(webhooks: WebhookQuerySet) -> WebhookQuerySet:
-    return webhooks.filter(is_failing=False, is_alarmed=True)
-
-
-def _tell_all(webhooks: WebhookQuerySet, what: str, until: float) -> int:
+def _tell_all(mail: str, webhooks: WebhookQuerySet, record: dict[str, Any], until: float) -> int:
     """Go account by account, in a random order, so that holders who cannot be mailed do not keep others waiting."""
     of_account = defaultdict(list)
     turn = Func("account_id", randbits(62), function="uuid_hash_extended")
     webhooks = webhooks.without_secrets().select_related("account__holder").order_by(turn, "id")
     for webhook in webhooks[:MOST]:
         of_account[webhook.account_id].append(webhook)
-    return sum(_tell(account, what) for account in of_account.values() if time.monotonic() < until)
+    return sum(_tell(mail, theirs, record) for theirs in of_account.values() if time.monotonic() < until)
 
 
-def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
+def _tell(mail: str, webhooks: Sequence[Webhook], record: dict[str, Any]) -> bool:
     """Send one mail about all these webhooks of an account, if its holder is to get any. Returns whether it was sent.
 
-    If that fails, the next round tries again.
+    Their rows then have the `record` of it. If the mail fails, the next round tries again.
     """
     account = webhooks[0].account
     holder = account.holder  # a twin has none: nobody needs a mail about a developer's own receiver
     to = holder.email if account.is_active and holder is not None and holder.is_active else ""
     if to:
         context = {"webhooks": webhooks, "account": account, "link": _link()}
-        subject, text = mails.subject_and_text(f"webhooks/mail_{what}", context)
+        subject, text = mails.subject_and_text(f"webhooks/mail_{mail}", context)
         try:
             mails.send(subject, text, to)
         except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
             logger.warning("the holder of account %s could not be mailed about a webhook: %s", account.id, error)
             return False
-    _note([webhook.id for webhook in webhooks], what)
+    Webhook.objects.filter(id__in=[webhook.id for webhook in webhooks]).update(**record)
     return bool(to)
-
-
-def _note(ids: Sequence[UUID], what: str) -> None:
-    changes = {"is_alarmed": True, "alarmed_at": Now()} if what == "failing" else {"is_alarmed": False}
-    Webhook.objects.filter(id__in=ids).update(**changes)
 
 
 def _link() -> str:

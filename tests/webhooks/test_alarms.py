@@ -274,21 +274,21 @@ def test_who_is_killed_after_the_mail_tells_it_once_more_and_who_is_killed_befor
     """A killed worker holds the duty until its lease ends. Then the next worker does what was not noted as done."""
     attempt(alice, "status")
     let_pass(hours=2)
-    note = alarms._note
-    leave = duties.leave
+    send, leave = mails.send, duties.leave
 
     class Killed(BaseException):
         pass
 
     def killed(*args: Any) -> None:
+        send(*args)
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr(alarms, "_note", killed)
+        dying.setattr(mails, "send", killed)
         dying.setattr(duties, "leave", lambda *args, **kwargs: None)
         with pytest.raises(Killed):
             tasks.tell_of_failing()
-    assert (alarms._note, duties.leave) == (note, leave)
+    assert (mails.send, duties.leave) == (send, leave)
     assert tasks.tell_of_failing() == 0
     Duty.objects.filter(name=alarms.DUTY).update(taken_until=timezone.now())
 
