@@ -29,13 +29,11 @@ name or code costs a dictionary lookup, another spelling 20 to 200 µs, a misspe
 """
 
 import re
-from collections.abc import Set
 from contextlib import suppress
 from functools import lru_cache
 
 from orders.regions import gazetteer, resolve, typeahead
 from orders.regions.gazetteer import Commune, NotFound, Wilaya
-from orders.regions.matching import Index
 
 __all__ = [
     "COMMUNES",
@@ -90,13 +88,6 @@ def communes_of(wilaya_code: str) -> tuple[Commune, ...]:
     return gazetteer.communes_by_wilaya()[wilaya(wilaya_code).code]
 
 
-def _agrees(named: Wilaya, codes: Set[str]) -> bool:
-    """Whether the number of the wilaya `named` agrees with the name of a place in the wilayas with these codes."""
-    if named.code in gazetteer.RENUMBERED:
-        return not gazetteer.RENUMBERED.isdisjoint(codes)
-    return named.code in codes
-
-
 def find_wilaya(text: object) -> Wilaya:
     """The wilaya that `text` means.
 
@@ -104,17 +95,7 @@ def find_wilaya(text: object) -> Wilaya:
     Arabic or any usual spelling, with one of its postal codes or without (`"16000 Alger"`). Raises `NotFound` for
     anything else, including what is neither str nor int.
     """
-    if type(text) is str and (found := resolve.exact_wilayas().get(text)):
-        return found
-
-    def belongs(place: Wilaya, number: str) -> bool:
-        if len(number) == 5:
-            seat = gazetteer.seat(place)
-            return number[:2] in (seat.wilayas if seat else {place.code})
-        named = gazetteer.wilaya_by_code(number)
-        return named is not None and _agrees(named, {place.code})
-
-    return resolve.find(text, "a wilaya", gazetteer.wilaya_by_code, resolve.wilaya_index, belongs)
+    return resolve.wilayas().find(text)
 
 
 def find_commune(text: object, wilaya_code: str) -> Commune:
@@ -124,24 +105,7 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
     spelling. `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune must lie in that wilaya on one
     of the three maps. Raises `NotFound` for anything else, including what is neither str nor int.
     """
-    around = wilaya(wilaya_code)
-    if type(text) is str and (found := resolve.exact_communes(around.code).get(text)):
-        return found
-
-    def by_code(number: str) -> Commune | None:
-        found = gazetteer.commune_by_code(number)
-        return found if found and around.code in found.wilayas else None
-
-    def belongs(place: Commune, number: str) -> bool:
-        if len(number) == 5:
-            return number[:2] in place.wilayas
-        named = gazetteer.wilaya_by_code(number)
-        return _agrees(named, place.wilayas) if named else gazetteer.commune_by_code(number) == place
-
-    def index() -> Index[Commune]:
-        return resolve.commune_index(around.code)
-
-    return resolve.find(text, f"a commune of {around.name}", by_code, index, belongs, around)
+    return resolve.communes_of(wilaya(wilaya_code).code).find(text)
 
 
 def find_both(text: str) -> tuple[Wilaya, Commune] | None:

@@ -2,13 +2,17 @@
 
 import re
 import reprlib
-from collections.abc import Callable, Iterable
-from functools import cache
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Set
+from functools import cache, cached_property
+from typing import Generic, TypeVar
 
 from orders.regions import gazetteer
 from orders.regions.gazetteer import Commune, NotFound, Wilaya
 from orders.regions.matching import Ambiguous, Index
 from orders.regions.spelling import CHAT_DIGITS, clean, is_arabic, is_foreign, spell, tokens
+
+Place = TypeVar("Place", bound=Wilaya | Commune)
 
 LONGEST_TEXT = 255
 MOST_WORDS = 16
@@ -89,7 +93,7 @@ class _Text:
         return found
 
 
-# --- The indexes -----------------------------------------------------------------------------------------------------
+# --- Names ------------------------------------------------------------------------------------------------------------
 
 
 def _spellings(names: Iterable[str]) -> list[list[str]]:
@@ -104,37 +108,10 @@ def _names(place: Wilaya | Commune) -> list[str]:
     return [place.name, place.name_ar, *place.other_names]
 
 
-def _exactly(places: Iterable) -> dict:
-    table: dict = {}
-    for place in places:
-        for text in (place.code, *_names(place)):
-            table[text] = place if table.get(text, place) == place else None
-    return {text: place for text, place in table.items() if place}
-
-
 @cache
-def exact_wilayas() -> dict[str, Wilaya]:
-    """The wilayas by code and by exact name."""
-    return _exactly(gazetteer.wilayas().values())
-
-
-@cache
-def exact_communes(wilaya: str) -> dict[str, Commune]:
-    """The communes of a wilaya on the three maps, by code and by exact name."""
-    return _exactly(gazetteer.communes_by_wilaya()[wilaya])
-
-
-@cache
-def wilaya_index() -> Index[Wilaya]:
-    return Index(((place, _spellings(_names(place))) for place in gazetteer.wilayas().values()), _is_elsewhere)
-
-
-@cache
-def commune_index(wilaya: str) -> Index[Commune]:
-    """The communes of a wilaya on the three maps. A wilaya's seat also answers to all names of that wilaya."""
-    wilaya_names = {seat: _names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
-    places = gazetteer.communes_by_wilaya()[wilaya]
-    return Index(((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere)
+def _names_of_seats() -> dict[Commune, list[str]]:
+    """The names of each wilaya by its seat."""
+    return {seat: _names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
 
 
 @cache
@@ -185,142 +162,199 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
 # --- Finding ---------------------------------------------------------------------------------------------------------
 
 
-def _names_around(words: list[str], around: Wilaya | None) -> bool:
-    """Whether `words` name this wilaya, or one that shares a commune with it on some map."""
-    if around is None:
-        return False
-    if words[0].rstrip(".") == "w":  # short for wilaya here; elsewhere perhaps for Oued
-        words = words[1:] or words
-    try:
-        found = wilaya_index().by_key(words)
-    except Ambiguous:
-        return False
-    communes = gazetteer.communes_by_wilaya()[around.code]
-    return found is not None and any(found.code in place.wilayas for place in communes)
+class Candidates(ABC, Generic[Place]):
+    """The places that a text may mean. `around` is the wilaya in which they lie, unless they are wilayas themselves."""
 
+    def __init__(self, kind: str, places: Iterable[Place], around: Wilaya | None = None):
+        self.kind = kind
+        self.places: tuple[Place, ...] = tuple(places)
+        self.around = around
+        self.seat = gazetteer.seat(around) if around else None
 
-def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, around: Wilaya | None = None):
-    """The place that `text` stands for. Raises `NotFound`.
+    @abstractmethod
+    def by_code(self, text: str) -> Place | None:
+        """The place with this code."""
 
-    `by_code(str)` reads a code, and `index()` is called if it finds none. `belongs(place, number)` says whether a
-    number beside a name agrees with it. `around` is the wilaya in which a commune is looked for."""
-    shown = text
-    if isinstance(text, int) and not isinstance(text, bool):
-        text = str(text)
-    if not isinstance(text, str) or len(text) > LONGEST_TEXT or not text.strip():
-        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.")
-    try:
-        place = by_code(_code(text))
+    @abstractmethod
+    def belongs(self, place: Place, number: str) -> bool:
+        """Whether a number beside the place's name agrees with it."""
+
+    def names(self, place: Place) -> list[str]:
+        return _names(place)
+
+    @cached_property
+    def exact(self) -> dict[str, Place]:
+        """The places by code and by exact name."""
+        table: dict[str, Place | None] = {}
+        for place in self.places:
+            for text in (place.code, *_names(place)):
+                table[text] = place if table.get(text, place) == place else None
+        return {text: place for text, place in table.items() if place}
+
+    @cached_property
+    def index(self) -> Index[Place]:
+        return Index(((place, _spellings(self.names(place))) for place in self.places), _is_elsewhere)
+
+    def find(self, text: object) -> Place:
+        """The place that `text` stands for. Raises `NotFound`."""
+        if type(text) is str and (found := self.exact.get(text)):
+            return found
+        shown = text
+        if isinstance(text, int) and not isinstance(text, bool):
+            text = str(text)
+        if not isinstance(text, str) or len(text) > LONGEST_TEXT or not text.strip():
+            raise NotFound(f"{_shown(shown)} is not the code or name of {self.kind}.")
+        try:
+            place = self.by_code(_code(text)) or self._by_name(text)
+        except Ambiguous as several:
+            near = _suggested(several.places)
+            raise NotFound(f"{_shown(shown)} may be more than one name of {self.kind}.", near) from None
         if place is None:
-            place = _by_name(text, index(), belongs, around)
-    except Ambiguous as several:
-        near = _suggested(several.places)
-        raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", near) from None
-    if place is None:
-        elsewhere = _wilayas_with(text) if around else ()
-        near = () if elsewhere else _suggested(_alternatives(text, index(), around))
-        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", near, elsewhere)
-    return place
+            elsewhere = _wilayas_with(text) if self.around else ()
+            near = () if elsewhere else _suggested(self._alternatives(text))
+            raise NotFound(f"{_shown(shown)} is not the code or name of {self.kind}.", near, elsewhere)
+        return place
+
+    def _by_name(self, text: str) -> Place | None:
+        parsed = _Text(text)
+        if parsed.is_foreign or len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
+            return None
+        # The whole text as one name; its digits may be chat letters.
+        if not parsed.numbers or any(char in CHAT_DIGITS for char in text):
+            scripts = {is_arabic(word) for word in parsed.whole}
+            if len(scripts) == 1 and (place := self.index.by_key(parsed.whole)):
+                return place
+        # As one place that is named once or several times, split more and more. _STRONG twice: after the first split, a
+        # full stop that was before another separator ends a part.
+        readings: list[list[list[str]]] = []
+        for names in (parsed.names(), parsed.names(_STRONG, _STRONG), parsed.names(_STRONG, _WEAK)):
+            if names not in readings:
+                readings.append(names)
+        found = (self._united(names, one) for one in (self.index.by_key, self._by_key_or_nearest) for names in readings)
+        place = next((place for place in found if place), None)
+        if place is None and self.around:  # as a commune with its wilaya directly before or after it
+            place = self._united([self._without_wilaya(words) for words in readings[0]], self.index.by_key)
+        return place if place and all(self.belongs(place, number) for number in parsed.numbers) else None
+
+    def _by_key_or_nearest(self, words: list[str]) -> Place | None:
+        return self.index.by_key(words) or self.index.nearest(words)
+
+    def _united(self, names: list[list[str]], find_one: Callable[[list[str]], Place | None]) -> Place | None:
+        """The one place that all the names stand for, except those that only name its wilaya or the country.
+
+        If all of them name wilayas around ("Barika, Batna" under Batna), it is the one that is not the seat.
+        """
+        found, are_around = [], False
+        for words in names:
+            if len(names) > 1 and ((words[-1] in _COUNTRY and len(words) == 1) or self._are_around(words)):
+                are_around = True
+                continue
+            place = find_one(words)
+            if place is None:
+                return None
+            if place not in found:
+                found.append(place)
+        if not found and are_around and self.around:
+            places = dict.fromkeys(place for words in names if (place := find_one(words)))
+            found = [place for place in places if place != self.seat] or list(places)
+        if len(found) > 1:
+            raise Ambiguous(found)
+        return found[0] if found else None
+
+    def _are_around(self, words: list[str]) -> bool:
+        """Whether `words` name the wilaya around, or one that shares a commune with it on some map."""
+        if self.around is None:
+            return False
+        if words[0].rstrip(".") == "w":  # short for wilaya here; elsewhere perhaps for Oued
+            words = words[1:] or words
+        try:
+            found = wilayas().index.by_key(words)
+        except Ambiguous:
+            return False
+        communes = gazetteer.communes_by_wilaya()[self.around.code]
+        return found is not None and any(found.code in place.wilayas for place in communes)
+
+    def _without_wilaya(self, words: list[str]) -> list[str]:
+        """`words` without the name of the wilaya at the beginning or end: "Alger Bab Ezzouar".
+
+        Of "Barika Batna" under Batna that leaves Barika: the seat is left only if no other commune is.
+        Nothing is removed if all the words together name a place elsewhere: "Oued El Djemaa" is not Djamaâ in El Oued.
+        "El Oued Djamaa" is: with the wilaya's exact name, a place elsewhere that differs only in articles raises no
+        doubt.
+        """
+        of_seat = words
+        for i in range(1, len(words)):
+            for inside, beside in ((words[i:], words[:i]), (words[:i], words[i:])):
+                inside = _unwrapped(inside)
+                beside = _unwrapped(beside)
+                if inside and beside and self._are_around(beside) and (place := self.index.by_key(inside)):
+                    is_own = spell(beside).plain in _wilaya_names()
+                    if not is_own and _is_elsewhere(words, place):
+                        return words
+                    if place != self.seat:
+                        return inside
+                    of_seat = inside
+        return of_seat
+
+    def _alternatives(self, text: str) -> list[Place]:
+        posted = gazetteer.communes_by_postal_code(_code(text))
+        found: list = [place for place in posted if self.around and self.around.code in place.wilayas]
+        for words in _Text(text).names():
+            for place in self.index.suggestions(words, gazetteer.MOST_SUGGESTIONS):
+                if place not in found:
+                    found.append(place)
+        return found
+
+
+class _Wilayas(Candidates[Wilaya]):
+    def by_code(self, text: str) -> Wilaya | None:
+        return gazetteer.wilaya_by_code(text)
+
+    def belongs(self, place: Wilaya, number: str) -> bool:
+        if len(number) == 5:
+            seat = gazetteer.seat(place)
+            return number[:2] in (seat.wilayas if seat else {place.code})
+        named = gazetteer.wilaya_by_code(number)
+        return named is not None and _agrees(named, {place.code})
+
+
+class _Communes(Candidates[Commune]):
+    def names(self, place: Commune) -> list[str]:
+        """A wilaya's seat also answers to all names of that wilaya."""
+        return [*_names(place), *_names_of_seats().get(place, ())]
+
+    def by_code(self, text: str) -> Commune | None:
+        found = gazetteer.commune_by_code(text)
+        return found if found and self.around and self.around.code in found.wilayas else None
+
+    def belongs(self, place: Commune, number: str) -> bool:
+        if len(number) == 5:
+            return number[:2] in place.wilayas
+        named = gazetteer.wilaya_by_code(number)
+        return _agrees(named, place.wilayas) if named else gazetteer.commune_by_code(number) == place
+
+
+@cache
+def wilayas() -> Candidates[Wilaya]:
+    return _Wilayas("a wilaya", gazetteer.wilayas().values())
+
+
+@cache
+def communes_of(wilaya_code: str) -> Candidates[Commune]:
+    """The communes of a wilaya on the three maps."""
+    around = gazetteer.wilayas()[wilaya_code]
+    return _Communes(f"a commune of {around.name}", gazetteer.communes_by_wilaya()[wilaya_code], around)
+
+
+def _agrees(named: Wilaya, codes: Set[str]) -> bool:
+    """Whether the number of the wilaya `named` agrees with the name of a place in the wilayas with these codes."""
+    if named.code in gazetteer.RENUMBERED:
+        return not gazetteer.RENUMBERED.isdisjoint(codes)
+    return named.code in codes
 
 
 def _code(text: str) -> str:
     return clean(text).strip(" \t\r\n.,;#°")
-
-
-def _by_name(text: str, index: Index, belongs, around: Wilaya | None):
-    parsed = _Text(text)
-    if parsed.is_foreign or len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
-        return None
-
-    def agreed(place):
-        return place if place is None or all(belongs(place, number) for number in parsed.numbers) else None
-
-    # The whole text as one name; its digits may be chat letters.
-    if not parsed.numbers or any(char in CHAT_DIGITS for char in text):
-        scripts = {is_arabic(word) for word in parsed.whole}
-        named = len(scripts) == 1 and not all(word.isdigit() for word in parsed.whole)
-        if named and (place := index.by_key(parsed.whole)):
-            return place
-    # As one place that is named once or several times, split more and more. _STRONG twice: after the first split, a
-    # full stop that was before another separator ends a part.
-    readings: list[list[list[str]]] = []
-    for names in (parsed.names(), parsed.names(_STRONG, _STRONG), parsed.names(_STRONG, _WEAK)):
-        if names not in readings:
-            readings.append(names)
-    for find_one in (index.by_key, _by_key_or_nearest(index)):
-        for names in readings:
-            place = _united(names, find_one, around)
-            if place is not None:
-                return agreed(place)
-    # As a commune with its wilaya directly before or after it.
-    if around:
-        names = [_without_wilaya(words, index, around) for words in readings[0]]
-        place = _united(names, index.by_key, around)
-        if place is not None:
-            return agreed(place)
-    return None
-
-
-def _by_key_or_nearest(index: Index):
-    def find_one(words: list[str]):
-        return index.by_key(words) or index.nearest(words)
-
-    return find_one
-
-
-def _united(names: list[list[str]], find_one, around: Wilaya | None):
-    """The one place that all the names stand for, except those that only name its wilaya or the country.
-
-    If all of them name wilayas around ("Barika, Batna" under Batna), it is the one that is not the seat of `around`.
-    """
-    found, are_around = [], False
-    for words in names:
-        if len(names) > 1 and ((words[-1] in _COUNTRY and len(words) == 1) or _names_around(words, around)):
-            are_around = True
-            continue
-        place = find_one(words)
-        if place is None:
-            return None
-        if place not in found:
-            found.append(place)
-    if not found and are_around and around:
-        places = dict.fromkeys(place for words in names if (place := find_one(words)))
-        found = [place for place in places if place != gazetteer.seat(around)] or list(places)
-    if len(found) > 1:
-        raise Ambiguous(found)
-    return found[0] if found else None
-
-
-def _without_wilaya(words: list[str], index: Index, around: Wilaya) -> list[str]:
-    """`words` without the name of the wilaya at the beginning or end: "Alger Bab Ezzouar".
-
-    Of "Barika Batna" under Batna that leaves Barika: the seat is left only if no other commune is.
-    Nothing is removed if all the words together name a place elsewhere: "Oued El Djemaa" is not Djamaâ in El Oued. "El
-    Oued Djamaa" is: with the wilaya's exact name, a place elsewhere that differs only in articles raises no doubt.
-    """
-    of_seat = words
-    for i in range(1, len(words)):
-        for inside, beside in ((words[i:], words[:i]), (words[:i], words[i:])):
-            inside = _unwrapped(inside)
-            beside = _unwrapped(beside)
-            if inside and beside and _names_around(beside, around) and (place := index.by_key(inside)):
-                is_own = spell(beside).plain in _wilaya_names()
-                if not is_own and _is_elsewhere(words, place):
-                    return words
-                if place != gazetteer.seat(around):
-                    return inside
-                of_seat = inside
-    return of_seat
-
-
-def _alternatives(text: str, index: Index, around: Wilaya | None) -> list:
-    posted = gazetteer.communes_by_postal_code(_code(text))
-    found: list = [place for place in posted if around and around.code in place.wilayas]
-    for words in _Text(text).names():
-        for place in index.suggestions(words, gazetteer.MOST_SUGGESTIONS):
-            if place not in found:
-                found.append(place)
-    return found
 
 
 def _wilayas_with(text: str) -> tuple[Wilaya, ...]:
