@@ -26,24 +26,19 @@ TEST_ORDERS_KEPT = timedelta(days=30)  # docs/test-mode.md
 
 _ENDED = tuple(map(str, ENDED))  # its repr is also SQL
 # Uses the index `order_to_anonymise`.
+_IS_OLD = f"status IN {_ENDED} AND anonymised_at IS NULL AND updated_at < now() - %(kept)s::interval"
+_IS_QUIET = """NOT EXISTS (
+    SELECT FROM orders_callnote n WHERE n.order_id = o.id AND n.created_at >= now() - %(kept)s::interval)"""
 _ANONYMISE = anonymising.statement(f"""
-    SELECT id FROM orders_order o
-    WHERE status IN {_ENDED} AND anonymised_at IS NULL
-      AND updated_at < now() - %(kept)s::interval
-      AND NOT EXISTS (
-        SELECT FROM orders_callnote n WHERE n.order_id = o.id AND n.created_at >= now() - %(kept)s::interval)
+    SELECT id FROM orders_order o WHERE {_IS_OLD} AND {_IS_QUIET}
     ORDER BY updated_at LIMIT %(batch)s FOR NO KEY UPDATE SKIP LOCKED
 """)  # noqa: S608  (of our own text)
 _COUNT = f"""
 WITH page AS (
-    SELECT id, updated_at FROM orders_order
-    WHERE status IN {_ENDED} AND anonymised_at IS NULL
-      AND updated_at < now() - %(kept)s::interval AND (updated_at, id) > (%(at)s, %(id)s)
+    SELECT id, updated_at FROM orders_order WHERE {_IS_OLD} AND (updated_at, id) > (%(at)s, %(id)s)
     ORDER BY updated_at, id LIMIT %(batch)s
 )
-SELECT (SELECT count(*) FROM page WHERE NOT EXISTS (
-        SELECT FROM orders_callnote n WHERE n.order_id = page.id AND n.created_at >= now() - %(kept)s::interval)),
-    count(*) OVER (), updated_at, id
+SELECT (SELECT count(*) FROM page o WHERE {_IS_QUIET}), count(*) OVER (), updated_at, id
 FROM page ORDER BY updated_at DESC, id DESC LIMIT 1
 """  # noqa: S608  (of our own text)
 
