@@ -1,6 +1,6 @@
 """An account's orders as rows of a table, for people and their spreadsheets."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -30,17 +30,6 @@ _ITEMS = Func(
     ), ''), %(most)s)""",
     output_field=TextField(),
 )
-# What is read of an order: COLUMNS without the names of wilaya and commune.
-_ORDER = (Cast("id", TextField()), "external_id", "status", "created_at", "updated_at", "confirmed_at", "canceled_at",
-          "cancel_reason", "customer_name", "phone_e164", "customer_address", "wilaya_code", "commune_code", _ITEMS,
-          "total_amount", "shipping_fee", "notes", "delivery_type", "source", "phone_2_e164")  # fmt: skip
-_SHOWN = tuple(
-    Func(name, template=f"date_trunc('second', %(expressions)s AT TIME ZONE '{ALGIERS}')",
-         output_field=DateTimeField())
-    if type(name) is str and name.endswith("_at") else name
-    for name in _ORDER
-)  # fmt: skip
-_PLACE = _ORDER.index("wilaya_code")
 COLUMNS = {
     "order_id": _("Id"),
     "external_id": _("Order number"),
@@ -65,12 +54,24 @@ COLUMNS = {
     "source": _("Source"),
     "customer_phone_2": _("Second phone"),
 }
-_STATUS, _REASON, _DELIVERY = map(list(COLUMNS).index, ("status", "cancel_reason", "delivery_type"))
+# What is read for columns that are not named as a field of the order. Two of these are codes, of which names are made.
+_READ = {"order_id": Cast("id", TextField()), "customer_phone": F("phone_e164"), "customer_phone_2": F("phone_2_e164"),
+         "wilaya": F("wilaya_code"), "commune": F("commune_code"), "items": _ITEMS}  # fmt: skip
+_ORDER = [_READ.get(name, name) for name in COLUMNS]
+_SHOWN = [
+    Func(name, template=f"date_trunc('second', %(expressions)s AT TIME ZONE '{ALGIERS}')", output_field=DateTimeField())
+    if name.endswith("_at")
+    else read
+    for name, read in zip(COLUMNS, _ORDER, strict=True)
+]
+_STATUS, _REASON, _DELIVERY, _WILAYA, _COMMUNE = map(
+    list(COLUMNS).index, ("status", "cancel_reason", "delivery_type", "wilaya", "commune")
+)
 
 
 def batches(
     orders: QuerySet[Order], *, shown: bool = False, around: Callable[[], AbstractContextManager[Any]] = nullcontext
-) -> Iterator[list[tuple[Any, ...]]]:
+) -> Iterator[list[list[Any]]]:
     """The COLUMNS of each order, oldest first, in batches of up to BATCH; an order's lines are one text.
 
     With `shown`, times are as people read them in a table: in Algeria's time, without fraction and zone.
@@ -84,7 +85,11 @@ def batches(
     while True:
         with around():
             batch = list(rest.values_list(*columns, F("created_at"))[:BATCH])
-        yield [_row(order) for order in batch]
+        rows = [row for *row, _created_at in batch]
+        for row in rows:
+            row[_WILAYA] = regions.wilaya(row[_WILAYA]).name
+            row[_COMMUNE] = row[_COMMUNE] and regions.commune(row[_COMMUNE]).name
+        yield rows
         if len(batch) < BATCH:
             return
         last_id, *_, last_at = batch[-1]
@@ -92,19 +97,11 @@ def batches(
         rest = orders.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last_id)
 
 
-def in_words(rows: Iterable[tuple[Any, ...]], language: str) -> list[list[Any]]:
-    """The rows with statuses, cancel reasons and delivery types in the words of `language`, as on the pages."""
+def in_words(rows: list[list[Any]], language: str) -> list[list[Any]]:
+    """The same rows with statuses, cancel reasons and delivery types in the words of `language`, as on the pages."""
     with override(language):
         statuses, deliveries = ({kind.value: str(kind.label) for kind in kinds} for kinds in (Status, DeliveryType))
-        said = [list(row) for row in rows]
-        for row in said:
+        for row in rows:
             row[_STATUS], row[_DELIVERY] = statuses[row[_STATUS]], deliveries[row[_DELIVERY]]
             row[_REASON] = cancel_reasons.in_words(row[_REASON])
-    return said
-
-
-def _row(order: tuple[Any, ...]) -> tuple[Any, ...]:
-    wilaya_code, commune_code = order[_PLACE : _PLACE + 2]
-    commune = regions.commune(commune_code).name if commune_code else None
-    places = wilaya_code, regions.wilaya(wilaya_code).name, commune_code, commune
-    return (*order[:_PLACE], *places, *order[_PLACE + 2 : -1])
+    return rows
