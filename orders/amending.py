@@ -36,33 +36,26 @@ def amend(
 def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
     # None removes a second phone here, but leaves a field of an Edit unchanged.
     read = {name: "" if value is None else value for name, value in values.items() if name not in _READ_HERE}
-    edit = editing.Edit(**{"total_amount": order.total_amount, **read})
-    errors = _place(edit, order, values, errors) | errors
+    place, wrong = _place(order, values) if "customer_wilaya" not in errors else ({}, {})
     catalog = importing.products(order.account_id, [values])
-    errors |= importing.unknown_products(values, catalog)
-    if errors:
+    if errors := wrong | errors | importing.unknown_products(values, catalog):
         raise Invalid(errors)
     if "items" in values:
         importing.complete_lines(values["items"], catalog)
-        edit.lines = values["items"]
-    return edit
+    return editing.Edit(**{"total_amount": order.total_amount, **read, **place, "lines": values.get("items")})
 
 
-def _place(edit: editing.Edit, order: Order, values: Row, errors: Errors) -> Errors:
-    """Set the edit's wilaya and commune, and return what is wrong with them.
-
-    The same place in other words is no change.
-    """
+def _place(order: Order, values: Row) -> tuple[dict[str, Any], Errors]:
+    """The columns of another wilaya or commune, and what is wrong with these. The same in other words is no change."""
     sent = {name: values[name] for name in ("customer_wilaya", "customer_commune") if name in values}
-    if not sent or "customer_wilaya" in errors:
-        return {}
-    wrong: Errors = {}
-    wilaya_code, commune_code = serializers.place(sent, wrong, order.wilaya_code, order.commune_code)
-    if wrong:
-        return wrong
+    if not sent:
+        return {}, {}
+    columns: dict[str, Any] = {}
+    errors: Errors = {}
+    wilaya_code, commune_code = serializers.place(sent, errors, order.wilaya_code, order.commune_code)
     if wilaya_code != order.wilaya_code:
-        edit.customer_wilaya, edit.wilaya_code = values["customer_wilaya"], wilaya_code
+        columns |= {"customer_wilaya": values["customer_wilaya"], "wilaya_code": wilaya_code}
     if (wilaya_code, commune_code) != (order.wilaya_code, order.commune_code):
-        edit.customer_commune = values.get("customer_commune", order.customer_commune) if commune_code else ""
-        edit.commune_code = commune_code
-    return {}
+        text = values.get("customer_commune", order.customer_commune) if commune_code else ""
+        columns |= {"customer_commune": text, "commune_code": commune_code}
+    return columns, errors
