@@ -10,8 +10,8 @@ was killed when, and reading writes nothing; only its speed depends on beat.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -78,20 +78,19 @@ class Figures:
 COLUMNS = tuple(each.name for each in fields(Figures))[1:]
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(NamedTuple):
     """Today's figures and those of a period; `waiting` is the number of orders that are undecided now, and their sum.
 
     `days` has the period's days on which something happened, oldest first. `parts` has the period by other dimensions,
-    a row for each key, in the order of `most_first`; all after the first MOST_KEYS are added up in `others`.
+    a row for each key; all after the first MOST_KEYS in the order of `most_first` are added up in `others`.
     """
 
     today: Figures
     total: Figures
     waiting: tuple[int, Decimal]
     days: list[Figures]
-    parts: dict[Dimension, list[Figures]] = field(default_factory=lambda: defaultdict(list))
-    others: dict[Dimension, Figures] = field(default_factory=dict)
+    parts: Mapping[Dimension, list[Figures]]
+    others: Mapping[Dimension, Figures]
 
 
 # What happened within `spans`. PostgreSQL cannot estimate how much that is and would read whole tables for one day, so
@@ -252,32 +251,24 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     dimensions = {Dimension.ALL, *by}
     divided = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
     asked = parameters(account_id, first=first, last=last, today=today, divided=[each.value for each in divided])
-    summary, ever = Summary(Figures(today.isoformat()), Figures(), (0, Decimal(0)), []), Figures()
+    by_day: dict[date | None, Figures] = {}  # None: all other days
+    parts: dict[Dimension, list[Figures]] = defaultdict(list)
+    others: dict[Dimension, Figures] = {}
     with connection.cursor() as cursor:
         cursor.execute(_reading(dimensions), asked)
-        for dimension, day, key, *counts in cursor.fetchall():
-            row = Figures(key or "", *map(number, COLUMNS, counts))
-            if key is None:
-                summary.others[Dimension(dimension)] = row
-                continue
-            if dimension != Dimension.ALL:
-                summary.parts[Dimension(dimension)].append(row)
-                continue
-            _add(ever, row)
-            row.key = day.isoformat() if day else ""
-            if day == today:
-                summary.today = row
-            if day and first <= day <= last:
-                summary.days.append(row)
-                _add(summary.total, row)
-    summary.waiting = (
-        ever.new_count - ever.decided_count,
-        ever.new_amount - ever.confirmed_amount - ever.refused_amount,
-    )
-    summary.days.sort(key=lambda row: row.key)
-    for rows in summary.parts.values():
-        rows.sort(key=most_first)
-    return summary
+        for name, day, key, *counts in cursor.fetchall():
+            dimension = Dimension(name)
+            row = Figures(day.isoformat() if day else key or "", *map(number, COLUMNS, counts))
+            if dimension == Dimension.ALL:
+                by_day[day] = row
+            elif key is None:
+                others[dimension] = row
+            else:
+                parts[dimension].append(row)
+    period = [by_day[day] for day in sorted(filter(None, by_day)) if first <= day <= last]
+    ever = together(by_day.values())
+    waiting = ever.new_count - ever.decided_count, ever.new_amount - ever.confirmed_amount - ever.refused_amount
+    return Summary(by_day.get(today, Figures(today.isoformat())), together(period), waiting, period, parts, others)
 
 
 def most_first(row: Figures) -> tuple[int, int, int, str]:
@@ -323,15 +314,8 @@ def number(name: str, value: Any) -> Any:
 
 
 def together(rows: Iterable[Figures]) -> Figures:
-    total = Figures()
-    for row in rows:
-        _add(total, row)
-    return total
-
-
-def _add(row: Figures, other: Figures) -> None:
-    for name in COLUMNS:
-        setattr(row, name, getattr(row, name) + getattr(other, name))
+    counts = ([getattr(row, name) for name in COLUMNS] for row in rows)
+    return Figures("", *map(sum, zip(*counts, strict=True)))
 
 
 def parameters(account_id: UUID, **values: Any) -> dict[str, Any]:
