@@ -19,7 +19,7 @@ from codservice.api import schema
 from codservice.api.conditional import answer_unless_etag_known, weak_etag
 from codservice.api.filters import need_utf8
 from codservice.errors import Invalid
-from codservice.wire import dump_json
+from codservice.wire import converter, dump_json
 from orders import regions
 
 KEPT_FOR = 24 * 60 * 60  # seconds
@@ -53,6 +53,9 @@ class CommuneListBody(Struct):
 class LookupBody(Struct):
     wilaya: WilayaBody
     commune: Annotated[CommuneBody | None, Meta(description="Null if no commune was asked for.")]
+
+
+_wilaya_list, _commune_list, _lookup = converter(WilayaListBody), converter(CommuneListBody), converter(LookupBody)
 
 
 def _parameter(name: str, description: str, *, is_required: bool) -> OpenApiParameter:
@@ -94,7 +97,7 @@ class RegionViewSet(viewsets.GenericViewSet):
         wilaya = _wilaya(request)
         text = _text(request, "commune")
         commune = _found("commune", regions.find_commune, text, wilaya.code) if text else None
-        body = dump_json(LookupBody(_wilaya_body(wilaya), commune and _commune_body(commune)))
+        body = dump_json(_lookup({"wilaya": wilaya, "commune": commune}, from_attributes=True))
         return _answer(request, body, weak_etag(body))
 
 
@@ -130,7 +133,7 @@ def _answer(request: Request, body: bytes, etag: str) -> HttpResponseBase:
 # The tables do not change while a process runs, so each answer is made once.
 @cache
 def _wilayas() -> tuple[bytes, str]:
-    body = dump_json(WilayaListBody([_wilaya_body(wilaya) for wilaya in regions.WILAYAS]))
+    body = dump_json(_wilaya_list({"data": regions.WILAYAS}, from_attributes=True))
     return body, weak_etag(body)
 
 
@@ -138,16 +141,5 @@ def _wilayas() -> tuple[bytes, str]:
 def _communes(wilaya_code: str | None) -> tuple[bytes, str]:
     """The list of communes, of one wilaya or all, with its ETag."""
     found = regions.communes_of(wilaya_code) if wilaya_code else regions.COMMUNES
-    body = dump_json(CommuneListBody([_commune_body(commune) for commune in found]))
+    body = dump_json(_commune_list({"data": found}, from_attributes=True))
     return body, weak_etag(body)
-
-
-def _wilaya_body(wilaya: regions.Wilaya) -> WilayaBody:
-    return WilayaBody(wilaya.code, wilaya.name, wilaya.name_ar)
-
-
-def _commune_body(commune: regions.Commune) -> CommuneBody:
-    return CommuneBody(
-        commune.code, commune.name, commune.name_ar, commune.wilaya, commune.wilaya_58, commune.wilaya_48,
-        commune.postal_code,
-    )  # fmt: skip
