@@ -220,21 +220,6 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
     return refused
 
 
-def ship(order_id: UUID, *, actor: Actor) -> Order:
-    """Mark the order as shipped: the parcel was handed to the courier."""
-    return move("ship", order_id, actor=actor)
-
-
-def deliver(order_id: UUID, *, actor: Actor) -> Order:
-    """Mark the order as delivered: the customer took the parcel and paid."""
-    return move("deliver", order_id, actor=actor)
-
-
-def return_order(order_id: UUID, *, actor: Actor) -> Order:
-    """Mark the order as returned: the parcel came back."""
-    return move("return", order_id, actor=actor)
-
-
 def move(
     name: str,
     order_id: UUID,
@@ -245,7 +230,7 @@ def move(
     seen_version: int | None = None,
     call: Call | None = None,
 ) -> Order:
-    """Make the move `name` of the table, as the function for it does.
+    """Make the move `name` of the table; `confirm` and `cancel` say what the parameters mean.
 
     Raises a Refused, or Order.DoesNotExist if there is no such order, or none in `account_id` when that is given.
     """

@@ -38,7 +38,7 @@ def called(
     order = make_order(account, phone=f"05500{minute:05}", customer_name=f"Customer {minute}")
     made = Call(agent, Outcome(outcome), **call)
     if move:
-        getattr(lifecycle, move)(order.id, actor=Actor.of_staff(agent), call=made)
+        lifecycle.move(move, order.id, actor=Actor.of_staff(agent), call=made)
     else:
         lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome(outcome), **call)
     at = days.start_of(day) + timedelta(hours=9, minutes=minute)
@@ -63,7 +63,7 @@ def day(alice: Account, charlie: Account, agent: User, colleague: User) -> list[
     called(alice, agent, 37, "answered", "confirm", day=YESTERDAY - timedelta(days=1))
     twin = called(alice, agent, 38, "answered", "confirm")
     Order.objects.filter(id=twin.id).update(call_state=CallState.TEST)
-    lifecycle.ship(orders[0].id, actor=Actor.of_command("test"))
+    lifecycle.move("ship", orders[0].id, actor=Actor.of_command("test"))
     return orders
 
 

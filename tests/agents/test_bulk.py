@@ -105,7 +105,7 @@ def test_agents_are_offered_nothing(orders: list[Order], agent: User) -> None:
 def test_a_look_says_what_can_be_changed_and_changes_nothing(orders: list[Order], agent: User, browser: Client) -> None:
     for order in orders[:2]:
         lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-    lifecycle.ship(orders[0].id, actor=Actor.of_command("x"))
+    lifecycle.move("ship", orders[0].id, actor=Actor.of_command("x"))
     before = list(Order.objects.order_by("id").values())
     response = look(browser, "cancel", every="1", status="all")
     assert response.context["able"] == 3
@@ -236,7 +236,7 @@ def test_orders_are_canceled_with_the_reason_and_the_event(
 ) -> None:
     lifecycle.confirm(orders[0].id, actor=Actor.of_staff(agent))
     lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
-    lifecycle.ship(orders[1].id, actor=Actor.of_command("x"))
+    lifecycle.move("ship", orders[1].id, actor=Actor.of_command("x"))
     claims.take(orders[2].id, agent=agent)
     query = {"every": "1", "status": "all"}
     assert [row[1:] for row in look(browser, "cancel", **query).context["by_status"]] == [(1, 1), (1, 0), (0, 1)]
@@ -265,7 +265,7 @@ def test_the_rule_itself_says_why_others_stay(orders: list[Order], supervisor: U
     """This holds however they got there between the look and the lock."""
     lifecycle.cancel(orders[0].id, actor=Actor.of_staff(agent), reason="x")
     lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
-    lifecycle.ship(orders[1].id, actor=Actor.of_staff(supervisor))
+    lifecycle.move("ship", orders[1].id, actor=Actor.of_staff(supervisor))
     lifecycle.confirm(orders[2].id, actor=Actor.of_staff(agent))
     locked = lifecycle.lock(Order.objects.filter(id__in=[order.id for order in orders]))
     refused = lifecycle.cancel_many(locked, actor=Actor.of_staff(agent), reason="y")

@@ -300,7 +300,7 @@ def test_who_was_signed_out_comes_back_to_the_order(order: Order) -> None:
 
 
 def test_a_supervisors_stale_button_is_told_who_and_when(confirmed: Order, agent: User, supervisor: User) -> None:
-    lifecycle.ship(confirmed.id, actor=Actor.of_staff(supervisor))
+    lifecycle.move("ship", confirmed.id, actor=Actor.of_staff(supervisor))
     StatusChange.objects.filter(to_status="shipped").update(at="2099-12-01T13:05:00Z")
     for move in ("ship", "cancel"):
         status, said = press(browser_of(supervisor), confirmed, move)

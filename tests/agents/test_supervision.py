@@ -288,7 +288,7 @@ def test_what_was_seen_is_moved_in_one_go(confirmed: list[Order], browser: Any, 
 
 def test_an_order_that_changed_after_the_preview_stays(confirmed: list[Order], browser: Any, supervisor: User) -> None:
     seen = [f"{order.id}:{order.version}" for order in confirmed]
-    lifecycle.ship(confirmed[0].id, actor=Actor.of_staff(supervisor))
+    lifecycle.move("ship", confirmed[0].id, actor=Actor.of_staff(supervisor))
     response = browser.post(MOVES, {"to": "delivered", "make": "1", "seen": seen}, follow=True)
     assert said(response) == [
         "2 orders are now “Delivered”. 1 was changed by somebody else in the meantime and was left alone."

@@ -1,7 +1,6 @@
 """A world with everything in it: two merchants with a row in every table, and the people who work for them."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import time, timedelta
 from typing import Any
@@ -188,11 +187,9 @@ def _take_orders(account: Account, phones: str, world: World) -> None:
         lifecycle.add_call_note(order.id, agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
     lifecycle.cancel(decided.pop().id, actor=Actor(Role.MERCHANT, "Shop"), reason="Out of stock")
     for rank, order in enumerate(decided):
-        moves: list[Callable[..., Order]] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
-        if rank == len(moves):
-            moves[-1] = lifecycle.return_order
+        moves = ["confirm", "ship", "return" if rank == 3 else "deliver"]
         for move in moves[: rank + 1]:
-            move(order.id, actor=supervisor)
+            lifecycle.move(move, order.id, actor=supervisor)
     Order.objects.filter(id=review.id).update(call_state=CallState.REVIEW)
     Order.objects.filter(id=promised.id).update(
         call_state=CallState.CALLBACK, callback_agent=world.agent, call_due_at=now

@@ -72,7 +72,7 @@ def deliveries(alice, register, delivery_of, receiver):
         order = factories.make_order(alice, notes="ملاحظة")
         for name in move:
             agent = Actor.of_staff(factories.AgentFactory(role="Supervisors"))
-            getattr(lifecycle, name)(order.id, actor=COMMAND if name in ("ship", "deliver") else agent)
+            lifecycle.move(name, order.id, actor=COMMAND if name in ("ship", "deliver") else agent)
     factories.ProductFactory(account=alice, sku="ROB-1", stock_quantity=0)
     stock.set_quantities(alice.id, [stock.Update(quantity=7, sku="ROB-1")], actor=COMMAND)
     webhook, gone = register(alice, receiver.url("/hook")), register(alice, receiver.url("/gone"))

@@ -97,13 +97,13 @@ class Life:
         lifecycle.cancel(order.id, actor=SUPERVISOR, reason=reason)
 
     def ship(self, order: Order) -> None:
-        lifecycle.ship(order.id, actor=SUPERVISOR)
+        lifecycle.move("ship", order.id, actor=SUPERVISOR)
 
     def deliver(self, order: Order) -> None:
-        lifecycle.deliver(order.id, actor=SUPERVISOR)
+        lifecycle.move("deliver", order.id, actor=SUPERVISOR)
 
     def give_back(self, order: Order) -> None:
-        lifecycle.return_order(order.id, actor=SUPERVISOR)
+        lifecycle.move("return", order.id, actor=SUPERVISOR)
 
     def date_back(self, order: Order) -> None:
         by = timedelta(days=self.chance.choice([0.001, 0.3, 1, 1, 2, 5, 40]))

@@ -35,7 +35,7 @@ def test_totals_follow_imports_moves_and_deletes(alice, charlie, api):
     assert totals(api) == counted(alice)
     lifecycle.confirm(orders[0].id, actor=SUPERVISOR)
     lifecycle.confirm(orders[1].id, actor=SUPERVISOR)
-    lifecycle.ship(orders[1].id, actor=SUPERVISOR)
+    lifecycle.move("ship", orders[1].id, actor=SUPERVISOR)
     lifecycle.cancel(orders[2].id, actor=SUPERVISOR)
     assert totals(api) == counted(alice)
     Order.objects.filter(id__in=[orders[1].id, orders[3].id]).delete()

@@ -357,7 +357,7 @@ def test_an_account_without_orders_is_done_with_at_once(alice: Account, charlie:
 def test_an_import_notes_no_day(alice: Account) -> None:
     order = factories.make_order(alice)
     lifecycle.confirm(order.id, actor=SUPERVISOR)
-    lifecycle.ship(order.id, actor=SUPERVISOR)
+    lifecycle.move("ship", order.id, actor=SUPERVISOR)
     assert not ChangedDay.objects.exists()
 
 

@@ -179,9 +179,6 @@ Customers who also have orders of another merchant are not called: their demo or
             decisions.cancel(screen, order.id, chance.choice(REASONS), note=note)
             return
         decisions.confirm(screen, order.id, note=note)
-        if fate != "confirmed":
-            lifecycle.ship(order.id, actor=supervisor)
-        if fate == "delivered":
-            lifecycle.deliver(order.id, actor=supervisor)
-        if fate == "returned":
-            lifecycle.return_order(order.id, actor=supervisor)
+        moves = {"shipped": ["ship"], "delivered": ["ship", "deliver"], "returned": ["ship", "return"]}
+        for move in moves.get(fate, ()):
+            lifecycle.move(move, order.id, actor=supervisor)
