@@ -139,12 +139,10 @@ def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
 
 def _pieces(products: QuerySet[Product], piece: bytes, last_sku: str) -> Iterator[bytes]:
     """`piece`, and all pages after it. While a client reads, only a page's bytes are held, not its rows."""
-    is_last = False
-    while not is_last:
+    while last_sku:
         yield piece
         rows = _rows(products.filter(sku__gt=last_sku))
-        is_last = len(rows) < STREAMED
-        piece, last_sku = _written(b"," if rows else b"", rows), rows[-1][_SKU] if rows else ""
+        piece, last_sku = _written(b"," if rows else b"", rows), rows[-1][_SKU] if len(rows) == STREAMED else ""
         del rows
     yield piece + b"]}"
 
