@@ -155,7 +155,14 @@ def recover(
             note()
     if not is_begun:
         raise events.off_or_gone(account_id, webhook_id)
-    return _go_on(id_, until=time.monotonic() + SECONDS)
+    # Failures from now on are not the caller's error: the recovery has begun, and goes on later.
+    count, step, deadline = 0, _Step(0, is_over=False, has_more=True), time.monotonic() + SECONDS
+    while step.has_more and time.monotonic() < deadline:
+        step = _step_or_later(id_)
+        count += step.deliveries
+    if count:
+        wakeup.ring()
+    return Recovered(count, step.is_over)
 
 
 def go_on() -> int:
@@ -180,17 +187,6 @@ def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
     """Return webhook id and recovery id for the oldest recovery of each webhook that is not in `later`."""
     recoveries = Recovery.objects.exclude(webhook_id__in=later).order_by("webhook_id", "id").distinct("webhook_id")
     return list(recoveries.values_list("webhook_id", "id")[:100])
-
-
-def _go_on(id_: UUID, *, until: float) -> Recovered:
-    """Go on until the time `until`. Failures are not the caller's error: the recovery has begun, and goes on later."""
-    count, step = 0, _Step(0, is_over=False, has_more=True)
-    while step.has_more and time.monotonic() < until:
-        step = _step_or_later(id_)
-        count += step.deliveries
-    if count:
-        wakeup.ring()
-    return Recovered(count, step.is_over)
 
 
 class _Step(NamedTuple):
