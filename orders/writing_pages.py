@@ -1,5 +1,7 @@
 """The account's pages on which a merchant writes down an order, or corrects one that is still pending."""
 
+from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 from django.contrib import messages
@@ -44,11 +46,9 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
             return _page(request, OrderForm(account=account))
         written = written_anew(get_object_or_404(ended, id=like), items)
         return _page(request, OrderForm(account=account, lines=min(len(items) + 1, MAX_LINES), written=written))
-    shown = _shown_lines(request)
     if "more" in request.POST:
-        lines = min(shown + MORE_LINES, MAX_LINES)
-        return _page(request, _at_line(shown, OrderForm(account=account, lines=lines, written=request.POST.dict())))
-    form = OrderForm(request.POST, account=account, lines=max(shown, 1))
+        return _page(request, _with_more_lines(request, partial(OrderForm, account=account)))
+    form = OrderForm(request.POST, account=account, lines=max(_shown_lines(request), 1))
     if (body := form.body(items)) is None:
         return _page(request, form, status=422)
     id_ = form.cleaned_data["id"]
@@ -85,15 +85,12 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         messages.error(request, _("The order has been decided and can no longer be changed."))
         return redirect("account-order", id=id)
     items = list(order.items.order_by("position"))
-    shown = _shown_lines(request)
     if request.method != "POST":
         lines = min(len(items) + 1, MAX_LINES)
         return _page(request, CorrectionForm(order=order, items=items, lines=lines), order)
     if "more" in request.POST:
-        lines = min(shown + MORE_LINES, MAX_LINES)
-        form = CorrectionForm(order=order, lines=lines, written=request.POST.dict())
-        return _page(request, _at_line(shown, form), order)
-    form = CorrectionForm(request.POST, order=order, lines=max(shown, LINES))
+        return _page(request, _with_more_lines(request, partial(CorrectionForm, order=order)), order)
+    form = CorrectionForm(request.POST, order=order, lines=max(_shown_lines(request), LINES))
     if (body := form.body(items)) is None:
         return _page(request, form, order, status=422)
     seen = now = body.pop("version")
@@ -122,9 +119,14 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("account-order", id=id)
 
 
-def _at_line(number: int, form: OrderForm) -> OrderForm:
-    """Focus the first new line, which keyboard users would otherwise have to reach from the top of the page."""
-    for line in form.lines[number : number + 1]:
+def _with_more_lines(request: HttpRequest, form_with: Callable[..., OrderForm]) -> OrderForm:
+    """What was written, in a form with more lines.
+
+    The first of these has the focus: keyboard users would otherwise have to reach it from the top of the page.
+    """
+    shown = _shown_lines(request)
+    form = form_with(lines=min(shown + MORE_LINES, MAX_LINES), written=request.POST.dict())
+    for line in form.lines[shown : shown + 1]:
         line.fields["product"].widget.attrs["autofocus"] = True
     return form
 
