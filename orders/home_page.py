@@ -4,6 +4,7 @@ Names of products and sources, and reasons, were written by others: they are onl
 them.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
@@ -234,13 +235,9 @@ def _waits(summary: Summary) -> dict[str, Any]:
     counts = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
     times = [_time(minutes) for minutes in WAITS]
     rows = [(name, counts.get(str(number), 0)) for number, name in enumerate(charts.spans(times))]
-    half, reached, within = sum(count for _name, count in rows) / 2, 0, ""
-    for number, (_name, count) in enumerate(rows):
-        reached += count
-        if reached and reached >= half:
-            within = times[number] if number < len(times) else ""
-            break
-    return _parts(rows) | {"within": within}
+    reached = [*itertools.accumulate(count for _name, count in rows)]
+    middle = next(number for number, count in enumerate(reached) if count >= reached[-1] / 2)
+    return _parts(rows) | {"within": [*times, ""][middle] if reached[-1] else ""}
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
