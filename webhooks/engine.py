@@ -166,34 +166,29 @@ class _Drain:
             )
 
     def _start_claimed(self) -> None:
+        """Start the posts that a claim brought, or give them back when stopping."""
         if self._claiming is None or not self._claiming.done():
             return
         claiming, self._claiming = self._claiming, None
         self._ahead = self._ended
+        try:
+            posts = claiming.result()
+        except DatabaseError as error:  # the next wake-up tries again
+            logger.warning("no deliveries could be claimed: %s", error)
+            return
+        self._is_full = len(posts) >= self._room_for_failing
+        if posts and self._engine.stopping.is_set():
+            self._release([post.delivery_id for post in posts])
+            return
         # A delivery that is under way here was claimed again because its claim ran out during a long pause of this
         # process. That only prolongs its claim.
-        posts = [post for post in self._claimed(claiming) if post.delivery_id not in self._under_way]
+        posts = [post for post in posts if post.delivery_id not in self._under_way]
         for post in posts:
             self._under_way[post.delivery_id] = time.monotonic()
             self._sender.start(post)
         self._sent += len(posts)
         if posts and self._is_full:  # there may be more
             self._engine.woken.set()
-
-    def _claimed(self, claiming: "Future[list[Post]]") -> list[Post]:
-        """Return the posts that a claim brought; none when stopping, or when the database was away (the next wake-up
-        tries again).
-        """
-        try:
-            posts = claiming.result()
-        except DatabaseError as error:
-            logger.warning("no deliveries could be claimed: %s", error)
-            return []
-        self._is_full = len(posts) >= self._room_for_failing
-        if posts and self._engine.stopping.is_set():
-            self._release([post.delivery_id for post in posts])
-            return []
-        return posts
 
     def _give_back(self) -> None:
         """Release posts that found no room because receivers have become slower since they were claimed."""
