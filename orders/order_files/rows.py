@@ -19,7 +19,7 @@ from inventory.product_files import sku_of
 from orders import fees, importing, phones, serializers
 from orders.models import Order, OrderEdit
 from orders.order_files import grouping
-from orders.order_files.cells import Catalog, Fees, body_of, errors_of, with_constants
+from orders.order_files.cells import Catalog, body_of, errors_of, with_constants
 from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
@@ -54,6 +54,7 @@ class OrderRows(Intake):
     counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders that already exist")}
     refused = _("Orders refused")
     batch = 500  # rows: some tenths of a second
+    has_own_fees = False  # whether an order with neither fee nor total gets the account's fee for where it goes
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         return grouping.orders_of(rows, self.constants)
@@ -66,7 +67,7 @@ class OrderRows(Intake):
         counts: Counter[str] = Counter()
         refused: list[tuple[Entry, Errors]] = []
         sent: list[tuple[Entry, dict[str, Any]]] = []
-        catalog, own_fees = self._catalog(entries), self._fees()
+        catalog, own_fees = self._catalog(entries), fees.by_place(self.account_id) if self.has_own_fees else {}
         for entry in entries:
             first = self.first_line(entry)
             if errors := grouping.doubts(entry, self.constants):
@@ -146,19 +147,11 @@ class OrderRows(Intake):
         found = Product.objects.named(self.account_id, skus=skus, ids=ids)
         return {name: each for each in found for name in (each.sku, each.id)}
 
-    def _fees(self) -> Fees:
-        """What deliveries cost for orders with neither fee nor total."""
-        return {}
-
 
 class UploadedOrderRows(OrderRows):
-    """The rows of a file that a merchant uploads.
+    """The rows of a file that a merchant uploads."""
 
-    An order with neither fee nor total gets the account's fee for where it goes, like one that is written by hand.
-    """
-
-    def _fees(self) -> Fees:
-        return fees.by_place(self.account_id)
+    has_own_fees = True  # like an order that is written by hand
 
 
 def _phones(body: Mapping[str, Any]) -> set[str]:
