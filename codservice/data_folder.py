@@ -72,16 +72,27 @@ def is_set(name: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def data_dir() -> Path:
-    """Return the absolute data folder: `DATA_DIR`, or the user's folder for application data. Raises `CannotStart`."""
-    if chosen := os.environ.get("DATA_DIR"):
-        # Neither systemd units nor files of variables expand ~ or strip line ends, and nobody wants a new folder of
-        # that literal name.
-        if chosen.startswith("~") or chosen != chosen.strip():
-            raise CannotStart(f"DATA_DIR {chosen!r} must be a path without ~ and without spaces around it.")
-        return Path(chosen).absolute()
+    """Return the data folder: `DATA_DIR`, or the user's folder for application data. Raises `CannotStart`.
+
+    The path is absolute and without links, so that a folder's servers are found by whichever path it is reached.
+    """
+    chosen = os.environ.get("DATA_DIR")
+    # Neither systemd units nor files of variables expand ~ or strip line ends, and nobody wants a new folder of that
+    # literal name.
+    if chosen and (chosen.startswith("~") or chosen != chosen.strip()):
+        raise CannotStart(f"DATA_DIR {chosen!r} must be a path without ~ and without spaces around it.")
+    if chosen and os.path.islink(chosen) and not os.path.exists(chosen):  # such as to a disk that is not mounted
+        raise CannotStart(f"DATA_DIR {chosen} is a link to {os.path.realpath(chosen)}, which is not there.")
+    return Path(os.path.realpath(chosen or _users_folder()))
+
+
+def _users_folder() -> Path:
     from platformdirs import user_data_path
 
-    return user_data_path("codservice")
+    try:
+        return user_data_path("codservice")
+    except RuntimeError:
+        raise CannotStart("DATA_DIR is not set, and this user has no home folder. Set it to a folder.") from None
 
 
 def database_url(data_dir: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codservice.data_folder import Layout, own_folder
+from codservice.data_folder import Layout, data_dir, own_folder
 from codservice.errors import CannotStart
 from codservice.onebox import postgres
 from codservice.onebox.binaries import PostgresPrograms, ServerUser
@@ -139,6 +139,28 @@ def test_second_instance_on_the_same_data(run):
     first = run().wait_until_up()
     assert "already runs" in refusal(run())
     assert first.stop() == 0
+
+
+def test_a_data_folder_has_one_path_however_it_is_reached(tmp_path, monkeypatch):
+    """Servers are found by it, so a command must not look for them elsewhere than `make run` has put them."""
+    folder, link = tmp_path / "disk/data", tmp_path / "link"
+    link.symlink_to(folder.parent)
+    monkeypatch.setenv("DATA_DIR", str(link))
+    with pytest.raises(CannotStart, match=f"{link} is a link to {folder.parent}, which is not there"):
+        data_dir()
+    folder.mkdir(parents=True)
+    for path in (folder, link / "data", link / "new"):
+        monkeypatch.setenv("DATA_DIR", str(path))
+        assert data_dir() == folder.parent / path.name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody whom the system does not know")
+def test_who_has_no_home_is_told_to_name_a_data_folder():
+    unset = [word for name in ("DATA_DIR", "HOME", "XDG_DATA_HOME") for word in ("-u", name)]
+    load = "import os, platformdirs; from codservice.onebox.__main__ import main"
+    script = f"{load}; os.setuid({postgres.FREE_IDS[0]}); main()"
+    done = subprocess.run(["env", *unset, sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.stderr == "codservice: DATA_DIR is not set, and this user has no home folder. Set it to a folder.\n"
 
 
 def test_data_dir_is_a_file(run, tmp_path):
