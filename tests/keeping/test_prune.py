@@ -225,6 +225,7 @@ def days_pass(name, days):
 @pytest.fixture
 def seven_old(webhook, delivery_of, monkeypatch):
     monkeypatch.setattr(retention, "BATCH", 2)
+    monkeypatch.setattr(tasks, "database_clock", tasks.DatabaseClock(settling=timedelta(0)))
     for _ in range(7):
         delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - OLD)
 
@@ -283,6 +284,27 @@ def test_what_was_noted_by_a_clock_that_was_ahead_holds_up_nothing(seven_old):
     assert tasks.prune() == {}
     days_pass("prune", -1)
     assert tasks.prune() != {}
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=40), -timedelta(hours=2)])
+def test_nothing_is_pruned_by_a_clock_that_has_just_been_set(seven_old, monkeypatch, caplog, jump):
+    """As when a machine starts with a wrong date, or somebody mistypes one. What is deleted does not come back."""
+    start, gone, wrong = timezone.now(), timedelta(0), timedelta(0)
+    monkeypatch.setattr(tasks.time, "clock_gettime", lambda _: 1000 + gone.total_seconds())
+    monkeypatch.setattr(duties, "now", lambda: start + gone + wrong)
+    monkeypatch.setattr(tasks, "database_clock", tasks.DatabaseClock())
+
+    assert tasks.prune() == {}  # the worker has just started
+    gone += tasks.SETTLING - timedelta(seconds=1)
+    wrong += jump
+    assert tasks.prune() == {}
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    gone += timedelta(hours=23)
+    assert tasks.prune() == {}
+    gone += timedelta(hours=1)
+    wrong += timedelta(minutes=50)  # little by little
+    assert tasks.prune()["deliveries"] == 7
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.django_db(transaction=True)
