@@ -329,9 +329,12 @@ DATABASES["default"] |= {
             else {
                 "prepare_threshold": 1,
                 # The planner overestimates pages of figures: it would compile for longer than they take, and use files
-                # for what fits into memory. Options of DATABASE_URL come last, and so take precedence.
+                # for what fits into memory. Parallel queries fail where /dev/shm is full, of which containers have 64
+                # MB, and let one search take several processors. Options of DATABASE_URL come last, and so take
+                # precedence.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
-                f" -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB {_relied_on}"
+                f" -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
+                f" -c max_parallel_workers_per_gather=0 {_relied_on}"
                 f" {DATABASES['default'].get('OPTIONS', {}).get('options', '')}".rstrip(),
             }
         ),

@@ -6,6 +6,7 @@ ALTER ROLE codservice SET idle_in_transaction_session_timeout = '60s';
 ALTER ROLE codservice SET timezone = 'UTC';
 ALTER ROLE codservice SET jit = 'off';
 ALTER ROLE codservice SET work_mem = '16MB';
+ALTER ROLE codservice SET max_parallel_workers_per_gather = 0;
 ALTER ROLE codservice SET default_transaction_isolation = 'read committed';
 ALTER ROLE codservice SET datestyle = 'ISO';
 ALTER ROLE codservice SET intervalstyle = 'postgres';
