@@ -28,7 +28,8 @@ HEADER_MILLISECONDS = 10_000
 HEADER_BYTES = 64 << 10
 # Between the last new connection and the end, so that waiting connections are accepted and their requests arrive.
 LAST_SECONDS = 1.0
-# Connections that a process holds at once, including slow and idle ones; an idle one costs some kilobytes.
+# Connections that a process holds at once, including slow and idle ones, where it may open twice as many files; an idle
+# one costs some kilobytes. Others wait.
 CONNECTIONS = 4096
 
 
@@ -37,7 +38,15 @@ class Server(MPServer):
     finish those that they have."""
 
     def __init__(
-        self, application: str, *, address: str, port: int, workers: int, threads: int, stop_seconds: int
+        self,
+        application: str,
+        *,
+        address: str,
+        port: int,
+        workers: int,
+        threads: int,
+        connections: int,
+        stop_seconds: int,
     ) -> None:
         super().__init__(
             application,
@@ -46,7 +55,7 @@ class Server(MPServer):
             interface=Interfaces.ASGINL,
             loop=Loops.uvloop,
             workers=workers,
-            backpressure=CONNECTIONS,
+            backpressure=connections,
             http=HTTPModes.http1,
             http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=HEADER_BYTES),
             websockets=False,

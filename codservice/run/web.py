@@ -150,7 +150,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
     """Serve a WSGI application (`module:name`) until SIGTERM or SIGINT; requests in flight are finished."""
     from codservice.run.server import CONNECTIONS, Server
 
-    allow_open_files(2 * CONNECTIONS)
+    connections = allow_open_files(2 * CONNECTIONS) // 2  # the other files are for answering
     if sys.platform == "linux":  # elsewhere processes are not forked
         preload(application)
     Server(
@@ -159,6 +159,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         port=web.port,
         workers=web.workers,
         threads=web.threads,
+        connections=connections,
         stop_seconds=STOP_SECONDS,
     ).run()
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -26,15 +27,23 @@ SIGNED_IN = "Cookie: sessionid=" + "a" * 32
 
 
 @contextmanager
-def running_web(hang_up: signal.Handlers = signal.SIG_DFL, **environ: str) -> Iterator[tuple[int, int]]:
+def running_web(
+    hang_up: signal.Handlers = signal.SIG_DFL, most_files: int = 0, **environ: str
+) -> Iterator[tuple[int, int]]:
     """Run web, give its port and process, and end it in good order. `nohup make test` has everything ignore SIGHUP."""
     number = free_port()
+
+    def prepare() -> None:
+        signal.signal(signal.SIGHUP, hang_up)
+        if most_files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+
     web = subprocess.Popen(
         [sys.executable, "-m", "tests.run.stub", "web"],
         cwd=CHECKOUT,
         env={**os.environ, "PORT": str(number), **environ},
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, hang_up),
+        preexec_fn=prepare,
     )
     try:
         eventually(lambda: socket.socket().connect_ex(("127.0.0.1", number)) == 0)
@@ -149,6 +158,16 @@ def test_slow_clients_hold_no_thread(port):
         status, got = answer(connection)
         assert (status, got["error"]) == (408, "request_timeout")
         connection.close()
+
+
+def test_where_few_files_may_be_open_connections_leave_some_to_the_application():
+    with running_web(most_files=200, WEB_WORKERS="1") as (port, _), ExitStack() as held:
+        first = held.enter_context(connect(port))
+        for ask_for in ("/", "/slow", "/file"):
+            first.sendall(f"GET {ask_for} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert whole_answer(first)[0] == 200
+            for _ in range(200 if ask_for == "/" else 0):
+                held.enter_context(connect(port)).sendall(b"GET / HTTP/1.1\r\n")
 
 
 def test_large_bodies_that_wait_for_a_thread_are_bounded(port):
