@@ -22,21 +22,19 @@ from tests.deployment import backing
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.database import database_url, environment
 from tests.harness.processes import CHECKOUT, free_port
+from tests.harness.python import FreshPython, Python
 
 SHOW = ["deliveries", "--limit", "1"]
 
 
-def started(*arguments: str, **changes: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "manage.py", *arguments],
-        cwd=CHECKOUT, env=environment(**changes), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+def started(*arguments: str, start: type[FreshPython] = Python, **changes: str) -> FreshPython[str]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return start("manage.py", *arguments, env=environment(**changes), text=True, **pipes)
 
 
-def said(*arguments: str, **changes: str) -> tuple[int, str]:
+def said(*arguments: str, start: type[FreshPython] = Python, **changes: str) -> tuple[int, str]:
     """Return a command's exit status, and what it says on stderr."""
-    with started(*arguments, **changes) as running:
+    with started(*arguments, start=start, **changes) as running:
         problem = running.communicate(timeout=PATIENCE)[1]
     return running.returncode, problem
 
@@ -89,13 +87,12 @@ def test_nothing_in_what_scripts_read_is_obeyed_by_a_terminal() -> None:
 
 
 def test_where_the_systems_encoding_has_no_sign_for_it_utf_8_is_written() -> None:
-    with started("webhook_sink", "--help", PYTHONIOENCODING="iso8859-6") as running:
+    theirs = {"start": FreshPython, "PYTHONIOENCODING": "iso8859-6"}
+    with started("webhook_sink", "--help", **theirs) as running:
         out, problem = running.communicate(timeout=PATIENCE)
     assert (running.returncode, problem) == (0, "")
     assert "--secret whsec_…" in out
-    assert (
-        "argument --port: “x” is not a number" in said("webhook_sink", "--port", "x", PYTHONIOENCODING="iso8859-6")[1]
-    )
+    assert "argument --port: “x” is not a number" in said("webhook_sink", "--port", "x", **theirs)[1]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -210,7 +207,7 @@ def test_without_its_tables_it_says_which_command_makes_them() -> None:
 def test_at_ctrl_c_it_says_that_it_stops_and_ends_by_the_signal() -> None:
     with psycopg.connect(database_url()) as other:
         other.execute("LOCK TABLE webhooks_delivery")
-        with started(*SHOW) as running:
+        with started(*SHOW, start=FreshPython) as running:
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'webhooks_delivery'::regclass"
             eventually(lambda: other.execute(waiting).fetchone() == (1,))
             running.send_signal(signal.SIGINT)

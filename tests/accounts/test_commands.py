@@ -16,10 +16,12 @@ from django.utils import timezone
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.days import ALGIERS
 from tests import factories
+from tests.harness.background import PATIENCE
 from tests.harness.client import ApiClient
 from tests.harness.database import environment
 from tests.harness.manage import manage
 from tests.harness.processes import CHECKOUT
+from tests.harness.python import Python
 
 pytestmark = pytest.mark.django_db
 
@@ -198,7 +200,7 @@ def test_without_a_database_it_says_so_in_a_sentence() -> None:
     ],
 )
 def test_the_security_log_says_what_made_the_operator(started: list[str], actor: str) -> None:
-    subprocess.run([sys.executable, *started], cwd=CHECKOUT, env=environment(), check=True)
+    assert Python(*started, env=environment()).wait(PATIENCE) == 0
 
     assert SecurityEntry.objects.values_list("target", "by", "actor").get() == ("operator", "command", actor)
 
@@ -207,17 +209,18 @@ def manage_into(out: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command with its stdout, a pipe that nobody reads, redirected like this by the shell."""
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        return subprocess.run(
-            ["sh", "-c", f'"$0" manage.py "$@" {out}', sys.executable, *arguments],
-            cwd=CHECKOUT,
-            env=environment() | {"PYTHONUNBUFFERED": ""},  # as usual: small output is written at the end
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    finally:
-        os.close(writer)
+    to: dict[str, Any] = {"stdout": writer, "stderr": subprocess.PIPE}
+    with open(writer, "w"), open("/dev/full", "w") as full:
+        if "&-" in out:  # a Python that begins with it closed
+            command = ["sh", "-c", f'"$0" manage.py "$@" {out}', sys.executable, *arguments]
+            environ = environment() | {"PYTHONUNBUFFERED": ""}  # as usual: small output is written at the end
+            return subprocess.run(command, cwd=CHECKOUT, env=environ, text=True, **to)
+        for redirection in out.split():
+            number, _, path = redirection.partition(">")
+            to["stderr" if number else "stdout"] = full if path == full.name else subprocess.DEVNULL
+        with Python("manage.py", *arguments, env=environment(), text=True, **to) as running:
+            _, err = running.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess(arguments, running.returncode, "", err)
 
 
 # To a device that is always full, to a closed stdout, and to the pipe.

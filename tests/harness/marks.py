@@ -18,7 +18,8 @@ import pytest
 from codservice.onebox.process import spawn
 
 KINDS = ("browser", "process", "hosts")
-# The second is our own code that starts processes.
+# What starts processes, and the rooms in which it is looked for: the second is our own code that starts some.
+STARTERS = (subprocess, subprocess.Popen, spawn)
 ROOMS = ("tests.", "codservice.onebox.")
 
 
@@ -53,7 +54,7 @@ def _starts_processes(function: FunctionType) -> bool:
     waiting: list[Any] = [function]
     while waiting:
         thing = waiting.pop()
-        if thing is subprocess or thing is spawn:
+        if any(thing is each for each in STARTERS):
             return True
         if id(thing) not in seen:
             seen.add(id(thing))

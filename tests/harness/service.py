@@ -4,8 +4,6 @@ import http.client
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import Any
 
 from .background import PATIENCE, eventually
 from .database import database_url
-from .processes import CHECKOUT, free_port
+from .processes import free_port
+from .python import FreshPython, Python
 
 
 class Answer:
@@ -74,7 +73,7 @@ class Service:
 
 
 @contextmanager
-def running_service(log: Path, **environment: str) -> Iterator[Service]:
+def running_service(log: Path, start: type[FreshPython[Any]] = Python, **environment: str) -> Iterator[Service]:
     """Run two web processes of two threads each while the block runs, on PORT or a free port."""
     port = int(environment.get("PORT", 0)) or free_port()
     environ = os.environ | {
@@ -86,9 +85,7 @@ def running_service(log: Path, **environment: str) -> Iterator[Service]:
         **environment,
     }
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "codservice.run.web"], env=environ, stdout=output, stderr=output, cwd=CHECKOUT
-        )
+        process = start("-m", "codservice.run.web", env=environ, stdout=output, stderr=output)
     service = Service(port, log)
     try:
         eventually(lambda: service.is_up() or process.poll() is not None)

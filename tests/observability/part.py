@@ -3,12 +3,11 @@
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from tests.harness.background import PATIENCE
-from tests.harness.processes import CHECKOUT
+from tests.harness.python import Python
 from tests.harness.service import Service
 
 
@@ -24,13 +23,7 @@ class Part(Service):
     def __init__(self, module: str, port: int, log: Path, environ: dict[str, str]) -> None:
         super().__init__(port, log)
         with log.open("wb") as output:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", module],
-                env=environ,
-                stdout=output,
-                stderr=output,
-                cwd=CHECKOUT,
-            )
+            self.popen = Python("-m", module, env=environ, stdout=output, stderr=output)
 
     def lines(self) -> list[dict[str, Any]]:
         """All lines logged so far, each a JSON object, without one that is still being written."""

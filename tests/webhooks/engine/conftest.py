@@ -30,7 +30,7 @@ def make_workers() -> Iterator[Callable[..., list[Worker]]]:
     """Make engines in processes of their own, ready to be started."""
     made: list[Worker] = []
 
-    def make(count: int, *, window: int = WINDOW, most_files: int | None = None) -> list[Worker]:
+    def make(count: int, *, window: int = WINDOW, most_files: int = 0) -> list[Worker]:
         workers = [Worker(window, most_files) for _ in range(count)]
         made.extend(workers)
         return [worker.wait_until_ready() for worker in workers]

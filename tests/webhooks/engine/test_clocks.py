@@ -2,8 +2,6 @@
 
 import glob
 import signal
-import subprocess
-import sys
 import time
 from datetime import timedelta
 
@@ -22,7 +20,7 @@ from tests.harness.background import PATIENCE
 from tests.harness.client import new_key
 from tests.harness.database import environment
 from tests.harness.deliveries import write
-from tests.harness.processes import CHECKOUT
+from tests.harness.python import FreshPython
 from tests.harness.service import running_service
 
 ORDERS = "/api/v1/orders"
@@ -43,9 +41,7 @@ def test_a_worker_whose_clock_is_wrong_sends_what_is_due_and_nothing_else(receiv
     webhook = webhook_to(receiver.url())
     later = {str(id_) for id_ in (*write(webhook, 3, attempts=1, age=-1800), *write(webhook, 3, age=-1800))}
     due = {str(id_) for id_ in (*write(webhook, 3, attempts=1), *write(webhook, 3))}
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "codservice.run.worker"], cwd=CHECKOUT, env=environment(**wrong_clock)
-    )
+    worker = FreshPython("-m", "codservice.run.worker", env=environment(**wrong_clock))
     try:
         receiver.wait_for(6)
     finally:
@@ -70,7 +66,8 @@ def test_a_web_whose_clock_is_wrong_dates_by_the_database_and_counts_by_redis(tm
     session = away.session
     session["seen_at"] -= 40 * 60
     session.save()
-    with running_service(tmp_path / "log", REDIS_URL=settings.REDIS_URL, **ONE_WEB, **wrong_clock) as service:
+    environ = ONE_WEB | wrong_clock | {"REDIS_URL": settings.REDIS_URL}
+    with running_service(tmp_path / "log", FreshPython, **environ) as service:
         made = service.send("POST", ORDERS, order_body(), key=key)
         assert made.status == 201
         read = service.send("GET", f"{ORDERS}/{made.json()['id']}", key=key)

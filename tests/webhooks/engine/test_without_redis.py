@@ -1,8 +1,6 @@
 """A worker delivers by a clock of its own: neither Redis nor beat is needed, and nothing that Redis says ends it."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 from celery import Celery
@@ -13,6 +11,7 @@ from tests.harness.broker import running_broker
 from tests.harness.database import environment
 from tests.harness.deliveries import write
 from tests.harness.processes import CHECKOUT
+from tests.harness.python import Python
 from tests.harness.receivers import answer
 from webhooks.models import Delivery
 
@@ -25,8 +24,7 @@ def start():
     started = []
 
     def make(name, url):
-        command = [sys.executable, "-m", f"codservice.run.{name}"]
-        started.append(subprocess.Popen(command, cwd=CHECKOUT, env=environment(REDIS_URL=url)))
+        started.append(Python("-m", f"codservice.run.{name}", env=environment(REDIS_URL=url)))
         return started[-1]
 
     yield make

@@ -1,6 +1,7 @@
-"""An engine in a process of its own: `python -m tests.webhooks.engine.worker WINDOW`.
+"""An engine in a process of its own: `python -m tests.webhooks.engine.worker WINDOW FILES`.
 
-Prints `ready`, waits for a line, drains until the next line, and prints how many it has sent.
+Its hard limit of open files becomes FILES, if that is not 0. Prints `ready`, waits for a line, drains until the
+next line, and prints how many it has sent.
 """
 
 import os
@@ -9,27 +10,21 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 
 from tests.harness.background import PATIENCE
 from tests.harness.database import environment
-from tests.harness.processes import CHECKOUT
+from tests.harness.python import Python
 
 
 class Worker:
     """An engine in a process of its own, which drains until it is told to stop."""
 
-    def __init__(self, window: int, most_files: int | None = None) -> None:
+    def __init__(self, window: int, most_files: int = 0) -> None:
         """Start the process. `most_files` is its hard limit of open files, which it cannot raise."""
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.webhooks.engine.worker", str(window)],
-            cwd=CHECKOUT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            preexec_fn=most_files and partial(resource.setrlimit, resource.RLIMIT_NOFILE, (most_files, most_files)),
-        )
+        self.popen = Python(
+            *("-m", "tests.webhooks.engine.worker", str(window), str(most_files)),
+            env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
 
     def wait_until_ready(self) -> "Worker":
         assert self.popen.stdout is not None
@@ -59,6 +54,8 @@ class Worker:
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+    if most := int(sys.argv[2]):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     import django
 
     django.setup()
