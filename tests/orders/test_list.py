@@ -72,17 +72,17 @@ SORT_KEYS = {
 
 
 @pytest.mark.parametrize("sort", SORT_KEYS)
-@pytest.mark.parametrize("per_page", [1, 7, 15, 46, 47, 48, 100])
-def test_the_pages_together_are_all_orders_in_their_order(api, many, sort, per_page):
+def test_the_pages_together_are_all_orders_in_their_order(api, many, sort):
     key, reverse = SORT_KEYS[sort]
     expected = [str(order.id) for order in sorted(many, key=key, reverse=reverse)]
-    last_page = -(-47 // per_page)
-    pages = range(1, last_page + 1) if per_page > 1 else (1, 2, 23, 24, 25, 46, 47)
-    for page in pages:
-        answer = api.get(f"{ORDERS}?per_page={per_page}&page={page}" + (f"&sort={sort}" if sort else ""))
-        assert ids(answer) == expected[(page - 1) * per_page : page * per_page]
-        meta = {"total": 47, "per_page": per_page, "current_page": page, "last_page": last_page}
-        assert answer.json()["meta"] == meta
+    for per_page in (1, 7, 15, 46, 47, 48, 100):
+        last_page = -(-47 // per_page)
+        pages = range(1, last_page + 1) if per_page > 1 else (1, 2, 23, 24, 25, 46, 47)
+        for page in pages:
+            answer = api.get(f"{ORDERS}?per_page={per_page}&page={page}" + (f"&sort={sort}" if sort else ""))
+            assert ids(answer) == expected[(page - 1) * per_page : page * per_page], (per_page, page)
+            meta = {"total": 47, "per_page": per_page, "current_page": page, "last_page": last_page}
+            assert answer.json()["meta"] == meta
 
 
 @pytest.mark.parametrize("query", ["", "sort=updated_at", "status=confirmed,shipped", "wilaya=16", "phone=0550123456"])
