@@ -43,31 +43,6 @@ _WHAT = {
 }
 
 
-def plainly(account: Account, dimension: str, first: date, last: date, moves: str) -> dict[str, tuple[int, Decimal]]:
-    """Return the number of orders and their sum by key, for the changes that `moves` selects."""
-    key, amount, more = _WHAT[dimension]
-    items = "JOIN orders_orderitem i ON i.order_id = o.id" if dimension in ("product", "name") else ""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {key}, count(DISTINCT s.id), sum({amount}) FROM orders_statuschange s"
-            f" JOIN orders_order o ON o.id = s.order_id {items}"
-            f" WHERE o.account_id = %s AND {_DAY} BETWEEN %s AND %s AND {moves} {more} GROUP BY 1",
-            [account.id, first, last],
-        )
-        return {key: (count, amount) for key, count, amount in cursor.fetchall()}
-
-
-def plain_waits(account: Account, first: date, last: date) -> dict[str, int]:
-    waits: dict[str, int] = {}
-    for order in Order.objects.filter(account=account):
-        calls = order.call_notes.filter(outcome__in=CallNote.CALLS).order_by("created_at", "id")
-        if (call := calls.first()) and first <= call.created_at.astimezone(days.ALGIERS).date() <= last:
-            minutes = (call.created_at - order.created_at) / timedelta(minutes=1)
-            key = str(sum(minutes >= bound for bound in daily.WAITS))
-            waits[key] = waits.get(key, 0) + 1
-    return waits
-
-
 MOVES = {
     "new": "s.to_status = 'pending_confirmation'",
     "confirmed": "s.to_status = 'confirmed'",
@@ -77,6 +52,38 @@ MOVES = {
     "delivered": "s.to_status = 'delivered'",
     "returned": "s.to_status = 'returned'",
 }
+
+
+def plainly(account: Account, dimension: str, first: date, last: date) -> dict[str, dict[str, tuple[int, Decimal]]]:
+    """Return for each of MOVES the number of orders and their sum by key."""
+    key, amount, more = _WHAT[dimension]
+    items = "JOIN orders_orderitem i ON i.order_id = o.id" if dimension in ("product", "name") else ""
+    moves = ", ".join(f"('{move}', {where})" for move, where in MOVES.items())
+    found: dict[str, dict[str, tuple[int, Decimal]]] = {move: {} for move in MOVES}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT move, {key}, count(DISTINCT s.id), sum({amount}) FROM orders_statuschange s"
+            f" JOIN orders_order o ON o.id = s.order_id {items}"
+            f" JOIN LATERAL (VALUES {moves}) m (move, is_it) ON is_it"
+            f" WHERE o.account_id = %s AND {_DAY} BETWEEN %s AND %s {more} GROUP BY 1, 2",
+            [account.id, first, last],
+        )
+        for move, key, count, amount in cursor.fetchall():
+            found[move][key] = (count, amount)
+    return found
+
+
+def plain_waits(account: Account, first: date, last: date) -> dict[str, int]:
+    calls: dict[Any, CallNote] = {}
+    notes = CallNote.objects.filter(order__account=account, outcome__in=CallNote.CALLS).select_related("order")
+    for note in notes.order_by("created_at", "id"):
+        calls.setdefault(note.order_id, note)
+    waits: Counter[str] = Counter()
+    for call in calls.values():
+        if first <= call.created_at.astimezone(days.ALGIERS).date() <= last:
+            minutes = (call.created_at - call.order.created_at) / timedelta(minutes=1)
+            waits[str(sum(minutes >= bound for bound in daily.WAITS))] += 1
+    return waits
 
 
 def figures(rows: list[Figures], move: str) -> dict[str, tuple[int, Decimal]]:
@@ -91,16 +98,18 @@ def read(account: Account, first: date = LONG, last: date | None = None) -> dail
 def assert_equal(account: Account, first: date = LONG) -> None:
     last = days.today()
     summary = read(account, first, last)
-    for move, where in MOVES.items():
+    plain = {dimension: plainly(account, dimension, first, last) for dimension in _WHAT}
+    plain_today = plainly(account, "all", last, last)
+    for move in MOVES:
         for dimension in ("wilaya", "source", "reason", "product", "name"):
             if dimension != "reason" or move in ("canceled", "refused"):
                 rows = summary.parts[Dimension(dimension)]
-                assert figures(rows, move) == plainly(account, dimension, first, last, where), (dimension, move)
-        total = plainly(account, "all", first, last, where).get("", (0, 0))
+                assert figures(rows, move) == plain[dimension][move], (dimension, move)
+        total = plain["all"][move].get("", (0, 0))
         assert (getattr(summary.total, f"{move}_count"), getattr(summary.total, f"{move}_amount")) == total, move
-        today = plainly(account, "all", last, last, where).get("", (0, 0))
+        today = plain_today[move].get("", (0, 0))
         assert (getattr(summary.today, f"{move}_count"), getattr(summary.today, f"{move}_amount")) == today, move
-        assert figures(summary.days, move) == plainly(account, "day", first, last, where), move
+        assert figures(summary.days, move) == plain["day"][move], move
     waiting = Order.objects.filter(account=account, status="pending_confirmation").values_list(
         "total_amount", flat=True
     )

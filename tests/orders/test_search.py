@@ -85,8 +85,9 @@ def asked(account: Account, chance: Random) -> Iterator[str]:
 def same(account: Account, chance: Random) -> None:
     for q in asked(account, chance):
         if q.strip():
-            assert found(account, q) == read_all(account, q), q
-            assert found(account, q, status="pending_confirmation") == read_all(account, q), q
+            there = read_all(account, q)
+            assert found(account, q) == there, q
+            assert found(account, q, status="pending_confirmation") == there, q
 
 
 @pytest.mark.django_db
