@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ import pytest
 from benchmarks.postgresql import PROGRAMS
 from codservice import data_folder
 from codservice.data_folder import Layout
-from tests.harness.processes import CHECKOUT
+from tests.harness.python import run_python
 
 from . import backing
 
@@ -66,14 +65,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def manage(url: str, *arguments: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        env=os.environ | {"DATABASE_URL": url},
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("manage.py", *arguments, env=os.environ | {"DATABASE_URL": url})
     assert done.returncode == 0, done.stderr
 
 

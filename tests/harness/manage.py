@@ -5,14 +5,13 @@ import json
 import time
 from collections.abc import Callable
 from io import StringIO
-from subprocess import DEVNULL, PIPE, CompletedProcess
 from typing import Any
 
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
 from .database import environment
-from .python import Python, kept
+from .python import Python, kept, run_python
 
 PRODUCTION = {
     "SECRET_KEY": "".join(map(chr, range(48, 110))),
@@ -26,9 +25,7 @@ PRODUCTION = {
 def manage(*args, env=None, unset=()):
     """Run `manage.py …` with production's settings and `env`, and without this process's environment."""
     environ = {name: value for name, value in (kept() | PRODUCTION | (env or {})).items() if name not in unset}
-    with Python("manage.py", *args, env=environ, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True) as running:
-        out, err = running.communicate()
-    return CompletedProcess(args, running.returncode, out, err)
+    return run_python("manage.py", *args, env=environ)
 
 
 def kill_once(begun: Callable[[], Any], *arguments: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, AnyStr
 
+from .background import PATIENCE
 from .processes import CHECKOUT
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -51,6 +52,17 @@ class Python(FreshPython[AnyStr]):
                 _prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         self._child_created = True
         self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+
+
+def run_python(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `Python` with these arguments to its end, and return what it says."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Python[str](*arguments, env=env, stdin=subprocess.DEVNULL, text=True, **pipes) as running:
+        try:
+            out, err = running.communicate(timeout=PATIENCE)
+        finally:
+            running.kill()
+    return subprocess.CompletedProcess(arguments, running.returncode, out, err)
 
 
 @cache

@@ -30,6 +30,7 @@ from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import database_url, environment
 from tests.harness.onebox import OneBox
 from tests.harness.processes import CHECKOUT, descendants
+from tests.harness.python import Python, run_python
 from webhooks import registry
 from webhooks.models import Delivery
 
@@ -43,15 +44,7 @@ def manage(*args, **changes):
     if "DATA_DIR" in changes:
         for name in ("DATABASE_URL", "REDIS_URL"):
             environ.pop(name, None)
-    return subprocess.run(
-        [sys.executable, "manage.py", *args],
-        cwd=CHECKOUT,
-        env=environ | changes,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return run_python("manage.py", *args, env=environ | changes)
 
 
 def checksums(session):
@@ -301,9 +294,7 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
     arguments = arguments_of(command, alice)
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
         other.execute("LOCK TABLE orders_order")
-        running = subprocess.Popen(
-            [sys.executable, "manage.py", command, str(file), *arguments], cwd=CHECKOUT, env=environment()
-        )
+        running = Python("manage.py", command, str(file), *arguments, env=environment())
         eventually(lambda: waiting(other) == 1)
         assert list(tmp_path.iterdir()) == [draft]
         running.kill()
@@ -380,11 +371,7 @@ def test_no_secret_of_the_database_url_is_in_the_process_list(tmp_path):
     url = f"{database_url()}?sslpassword=not-for-strangers&target_session_attrs=any"
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
         other.execute("LOCK TABLE orders_order")
-        running = subprocess.Popen(
-            [sys.executable, "manage.py", "backup", str(tmp_path / "a.dump")],
-            cwd=CHECKOUT,
-            env=environment() | {"DATABASE_URL": url},
-        )
+        running = Python("manage.py", "backup", str(tmp_path / "a.dump"), env=environment(DATABASE_URL=url))
         eventually(lambda: waiting(other) == 1)
         ((_, arguments),) = descendants(running.pid).items()
         running.terminate()

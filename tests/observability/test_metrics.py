@@ -30,6 +30,7 @@ from tests.harness.background import PATIENCE, eventually
 from tests.harness.client import new_key
 from tests.harness.deliveries import write
 from tests.harness.disk import needs_root, small_disk
+from tests.harness.python import run_python
 from tests.harness.receivers import answer, hang
 from tests.observability.part import figures_in
 from webhooks import queue
@@ -161,11 +162,7 @@ def test_a_request_that_does_not_arrive_whole_is_counted(start, tmp_path):
 
 def test_a_worker_whose_port_is_taken_says_so(start, tmp_path):
     web = start("web")
-    done = subprocess.run(
-        [sys.executable, "-m", "codservice.run.worker"],
-        env=os.environ | {"METRICS_PORT": str(web.port)},
-        cwd=django_settings.BASE_DIR, capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
+    done = run_python("-m", "codservice.run.worker", env=os.environ | {"METRICS_PORT": str(web.port)})
     assert done.returncode == 1
     assert f"METRICS_PORT {web.port} on 127.0.0.1 cannot be used" in done.stderr
     assert "Traceback" not in done.stderr

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 
 import psycopg
@@ -11,7 +10,8 @@ import pytest
 
 from codservice import data_folder
 from tests.harness.background import eventually
-from tests.harness.processes import CHECKOUT, descendants
+from tests.harness.processes import descendants
+from tests.harness.python import run_python
 from tests.harness.service import Service
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -30,9 +30,8 @@ def ask(service):
     environ = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
 
     def manage(*arguments):
-        command = [sys.executable, "manage.py", *arguments]
-        environment = environ | {"DATA_DIR": str(service.data)}
-        done = subprocess.run(command, cwd=CHECKOUT, env=environment, check=True, capture_output=True, text=True)
+        done = run_python("manage.py", *arguments, env=environ | {"DATA_DIR": str(service.data)})
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     manage("create_account", "Alice", "--email", "a@example.dz", "--rate-limit", "1000000")

@@ -27,6 +27,7 @@ from codservice.onebox.postgres import _give, _nobody
 from tests.harness.background import eventually
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive
+from tests.harness.python import run_python
 
 PACKAGES = sysconfig.get_paths()["platlib"]
 
@@ -142,8 +143,7 @@ def test_a_disk_that_was_full_and_is_freed_brings_the_database_back(run, tmp_pat
         service.query("CREATE TABLE kept AS SELECT 7 AS number")
 
         def said_of(part: str) -> str:
-            command = [sys.executable, "manage.py", "check_service", "--json", "--timeout", "0"]
-            checked = subprocess.run(command, cwd=CHECKOUT, env=service.environment, capture_output=True, text=True)
+            checked = run_python("manage.py", "check_service", "--json", "--timeout", "0", env=service.environment)
             return json.loads(checked.stdout)[part]
 
         assert said_of("disk") == "ok"

@@ -15,10 +15,10 @@ from codservice.onebox import postgres
 from codservice.onebox.binaries import PostgresPrograms, ServerUser
 from codservice.run.web import Web
 from codservice.secret_file import secrets
-from tests.harness.background import PATIENCE, eventually
+from tests.harness.background import eventually
 from tests.harness.database import database_url, environment
 from tests.harness.manage import PRODUCTION
-from tests.harness.processes import CHECKOUT
+from tests.harness.python import run_python
 from tests.harness.service import running_service
 
 
@@ -60,10 +60,7 @@ def test_web_by_itself_says_what_it_cannot_listen_at(taken, tmp_path):
     """
     environ = os.environ | dict.fromkeys(PRODUCTION, "") | {"ALLOWED_HOSTS": "localhost", "DATA_DIR": str(tmp_path)}
     for given in ({"HOST": "no.such.host.invalid"}, {"HOST": "192.0.2.1"}, {"PORT": str(taken)}):
-        command = [sys.executable, "-m", "codservice.run.web"]
-        done = subprocess.run(
-            command, cwd=CHECKOUT, env=environ | given, capture_output=True, text=True, timeout=PATIENCE
-        )
+        done = run_python("-m", "codservice.run.web", env=environ | given)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert done.stderr.startswith("codservice: ")
         assert next(iter(given.values())) in done.stderr
@@ -71,9 +68,8 @@ def test_web_by_itself_says_what_it_cannot_listen_at(taken, tmp_path):
 
 def test_a_web_shares_its_port_with_those_of_its_own_database_alone(service, tmp_path):
     other = database_url().rpartition("/")[0] + "/postgres"
-    command = [sys.executable, "-m", "codservice.run.web"]
     environ = environment(DATABASE_URL=other, PORT=str(service.port))
-    done = subprocess.run(command, cwd=CHECKOUT, env=environ, capture_output=True, text=True, timeout=PATIENCE)
+    done = run_python("-m", "codservice.run.web", env=environ)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert f"with another database listens at port {service.port} on 127.0.0.1. Set PORT" in done.stderr
 

@@ -23,6 +23,7 @@ from tests.harness.database import environment
 from tests.harness.deliveries import publish, write
 from tests.harness.embedded_services import REDIS_DATABASES, of_worker
 from tests.harness.processes import CHECKOUT, free_port
+from tests.harness.python import run_python
 from tests.harness.receivers import answer, hang
 from webhooks import tasks, wakeup
 from webhooks.models import Attempt, Delivery
@@ -108,10 +109,7 @@ def test_web_processes_send_their_wake_ups_to_our_own_broker():
         "from codservice.wsgi import application; from webhooks import wakeup; import json;"
         "wakeup.ring(); print(json.dumps([wakeup.app.main, wakeup._paused_until]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True,
-        env=environment(DJANGO_SETTINGS_MODULE="codservice.settings"),
-    )  # fmt: skip
+    done = run_python("-c", script, env=environment(DJANGO_SETTINGS_MODULE="codservice.settings"))
     assert json.loads(done.stdout) == ["codservice", 0.0], done.stderr
     assert messages() == 1
 
@@ -167,11 +165,11 @@ def test_of_many_commits_a_worker_hears_a_ring_a_moment(webhook_to, receiver, al
 def test_a_bell_is_heard_in_its_own_database_of_redis_alone(webhook_to, receiver, alice, heard):
     webhook_to(receiver.url())
     url = of_worker(settings.REDIS_URL, REDIS_DATABASES - 1)
-    ring = [sys.executable, "-c", "import django; django.setup(); from webhooks import wakeup; wakeup.ring()"]
+    ring = "import django; django.setup(); from webhooks import wakeup; wakeup.ring()"
     before = len(heard)
     with redis.Redis.from_url(url) as others:
         others.flushdb()
-        subprocess.run(ring, cwd=CHECKOUT, env={**environment(), "REDIS_URL": url}, check=True)
+        assert run_python("-c", ring, env=environment(REDIS_URL=url)).returncode == 0
         assert others.llen("celery") == 1
         others.flushdb()
     assert len(heard) == before
@@ -261,10 +259,8 @@ RING = (
 
 def ring_with(url):
     """For how many seconds each of five rings slept."""
-    done = subprocess.run(
-        [sys.executable, "-c", RING], cwd=CHECKOUT, capture_output=True, text=True, timeout=PATIENCE,
-        env={**os.environ, "REDIS_URL": url, "DJANGO_SETTINGS_MODULE": "codservice.settings"},
-    )  # fmt: skip
+    changes = {"REDIS_URL": url, "DJANGO_SETTINGS_MODULE": "codservice.settings"}
+    done = run_python("-c", RING, env=os.environ | changes)
     assert done.returncode == 0, done.stderr
     assert "workers could not be woken" in done.stderr
     return json.loads(done.stdout)
