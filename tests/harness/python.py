@@ -15,7 +15,7 @@ from .background import PATIENCE
 from .processes import CHECKOUT
 
 _PR_SET_CHILD_SUBREAPER = 36
-_prctl = ctypes.CDLL(None).prctl
+_libc = ctypes.CDLL(None)
 _one_at_a_time = threading.Lock()
 
 
@@ -44,12 +44,12 @@ class Python(FreshPython[AnyStr]):
         job = {"arguments": args[1:], "environ": dict(os.environ if env is None else env), "folder": str(cwd)}
         with _one_at_a_time:
             starter = _starter()
-            _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             try:
                 socket.send_fds(starter, [json.dumps(job).encode()], given)
                 self.pid = int(starter.recv(32))
             finally:
-                _prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+                _libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         self._child_created = True
         self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
 
