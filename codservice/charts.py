@@ -109,7 +109,7 @@ def days(bars: Sequence[Bar], unit: str = "") -> Days:
         if bar.short and widest <= _WIDE:
             shorts.append(Label(middle, round(y - 4, 1), bar.short))
     told = [f"{bar.name} · {bar.text}" for bar in bars if bar.text]
-    scale = [Label(SCALE - 1, _TOP + inner * (1 - part), f"{top * part:g}{unit}") for part in (0, 0.5, 1)]
+    scale = [Label(0, _TOP + inner * (1 - part), f"{top * part:g}{unit}") for part in (0, 0.5, 1)]
     return Days(count, HEIGHT, SCALE, 100 - SCALE, list(paths.items()), told, names, shorts, widest > _PHONE, scale)
 
 

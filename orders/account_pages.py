@@ -43,6 +43,7 @@ from orders.templatetags.orders import Edited
 from orders.templatetags.orders import in_words as edits_in_words
 from webhooks.models import Delivery, Event
 
+DAYS = ("created_from", "created_to", "updated_from", "updated_to")  # filters that are days
 AT_ONCE = 100  # calls, and changed fields, that an order's page shows at once; there may be many more
 NO_ORDER = Gone(
     gettext_lazy("There is no such order in your account."),
@@ -75,6 +76,10 @@ class SearchForm(Form):
     updated_to = _day(gettext_lazy("Last change until"))
     status = forms.CharField(widget=forms.HiddenInput, required=False)
 
+    def days(self) -> list[forms.BoundField]:
+        """What most searches leave alone: the page shows them when they are asked for, or used."""
+        return [self[name] for name in DAYS]
+
 
 @account_page
 @require_safe
@@ -97,6 +102,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
         "tabs": _tabs(account, request.GET.get("status", "")),
         "given": given,
         "is_searched": bool(given.keys() - {"status"}),
+        "is_by_day": not given.keys().isdisjoint(DAYS),
     }
     return render(request, "orders/orders.html", context, status=status)
 

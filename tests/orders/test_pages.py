@@ -91,6 +91,7 @@ def test_the_days_of_all_filters_are_in_the_form(alice: Account, browser: Client
     days = {"created_from": "01", "created_to": "02", "updated_from": "03", "updated_to": "04"}
     text = page(browser, f"{HOME}?{'&'.join(f'{name}=2026-03-{day}' for name, day in days.items())}")
     labels = ("Received from", "Received until", "Last change from", "Last change until")
+    assert ("<details open>" in text, "<details>" in page(browser, HOME)) == (True, True)  # folded until they are used
     for (name, day), label in zip(days.items(), labels, strict=True):
         assert f'<label for="id_{name}">{label}' in text
         assert f'name="{name}" value="2026-03-{day}"' in text

@@ -150,7 +150,11 @@ ON_ANY_SCREEN = {
     "a number from the right": """all('[type=number], [inputmode=decimal]')
         .filter(e => getComputedStyle(e).direction !== 'ltr').map(e => e.outerHTML)""",
 }
-ON_A_DESK = {"a column out of sight": cut(".scroll:not([tabindex]):has(table)")}
+ON_A_DESK = {
+    "a column out of sight": cut(".scroll:not([tabindex]):has(table)"),
+    "an address in two lines": """all('td:nth-child(3) > bdi:not(.address)')
+        .filter(e => e.innerText.includes('@') && e.getClientRects().length > 1).map(e => e.innerText)""",
+}
 ON_A_PHONE = {
     "lower than a finger": f"""all('{PRESSED}').filter(e => e.checkVisibility())
         .filter(e => e.getBoundingClientRect().height < 44).map(e => e.outerHTML.slice(0, 120))""",
