@@ -383,6 +383,7 @@ def test_escape_leads_from_a_panel_to_what_opened_it(visit: Visits, alice: Accou
     settled(page)
     for place in ("button", "input"):
         page.keyboard.press("7")
+        expect(page.locator("#outcome kbd:not(.panel *, .hint *)").filter(visible=True)).to_have_count(0)
         page.locator(f"details[name=outcome][open] .panel {place}").last.focus()
         page.keyboard.press("Escape")
         expect(page.locator("summary[data-key='7']")).to_be_focused()

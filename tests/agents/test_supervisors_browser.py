@@ -16,6 +16,13 @@ from tests.harness.browser import TIMES_LEFT_TO_WEBKIT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+# How high the first words of a row's cells stand.
+LINES = """row => [...row.cells].map(cell => {
+    const range = document.createRange();
+    range.selectNodeContents(document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode());
+    return Math.round(range.getBoundingClientRect().top);
+})"""
+
 
 @pytest.fixture
 def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
@@ -78,7 +85,7 @@ def test_on_a_phone_a_bar_stands_whole_with_its_value(
     order = factories.make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     page = visit(viewport={"width": 360, "height": 740}).sign_in(supervisor.username)
-    for language, direction in (("en", "ltr"), ("ar", "rtl")):
+    for language, direction in (("ar", "rtl"), ("en", "ltr")):
         page.set_extra_http_headers({"Accept-Language": language})
         page.goto("/console/figures/?by=agent")
         assert page.evaluate("document.documentElement.dir") == direction
@@ -88,6 +95,7 @@ def test_on_a_phone_a_bar_stands_whole_with_its_value(
             box = row.locator(part).bounding_box()
             assert box, (part, language)
             assert 0 < box["x"] < box["x"] + box["width"] < 360, (part, language)
+    assert len(set(page.locator(".figures .total").evaluate(LINES))) == 1  # whether or not a number is a link
 
 
 def test_orders_are_moved_with_the_keyboard_alone(
@@ -125,7 +133,9 @@ def test_the_bar_says_how_many_are_chosen_and_hides_nothing(
     page.goto("/console/orders/order/")
     said, boxes = page.get_by_role("status"), page.get_by_role("checkbox", name="Choose the order of")
     expect(said).to_have_text("Chosen: 0")
+    expect(page.get_by_role("button", name="Continue")).to_be_hidden()  # until there is something to do it to
     page.get_by_label("This page").check()
+    expect(page.get_by_role("button", name="Continue")).to_be_visible()
     expect(said).to_have_text("Chosen: 12")
     boxes.first.uncheck()
     expect(said).to_have_text("Chosen: 11")
