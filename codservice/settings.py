@@ -12,7 +12,7 @@ from datetime import time
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import redis
@@ -234,6 +234,8 @@ try:
 
     # --- E-mail -----------------------------------------------------------------------------------------------
     _need_readable("EMAIL_URL", env.str("EMAIL_URL", ""))
+    if parse_qs(urlsplit(env.str("EMAIL_URL", "")).query, keep_blank_values=True).keys() - {"ssl", "tls"}:
+        raise EnvError("EMAIL_URL takes no options after its ? but ssl and tls. In passwords, write %3F for ?.")
     _email = env.dj_email_url("EMAIL_URL", "console:")
     if "EMAIL_BACKEND" not in _email:
         raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")

@@ -27,5 +27,6 @@ class OperationsConfig(AppConfig):
             "sessions": checks.sessions,
             "beat": checks.beat,
             "retention": checks.retention,
+            "mail": checks.mail,
         }
         health.FIGURES["disk_space"] = checks.space

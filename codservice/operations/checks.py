@@ -2,8 +2,10 @@
 
 import time
 from datetime import timedelta
+from smtplib import SMTPAuthenticationError
 
 from django.conf import settings
+from django.core.mail import get_connection
 from django.db import OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from psycopg.errors import DiskFull
@@ -108,3 +110,14 @@ def retention() -> str:
         f"the last deletion of old data ended {age / 86400:.0f} days ago. Look for errors of"
         " codservice.operations.tasks.prune in the worker's log, or run `manage.py prune`."
     )
+
+
+def mail() -> str:
+    """Sign in to the mail server, and send nothing. From here: a worker on another host may reach it or not."""
+    try:
+        with get_connection():
+            return ""
+    except SMTPAuthenticationError as error:
+        return f"the server refuses the user or password of EMAIL_URL ({error.smtp_code}). Correct them, and restart."
+    except OSError as error:  # SMTP's others included
+        return f"cannot be sent ({error}). Check the mail server and EMAIL_URL."

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socketserver
 import threading
 import time
 from datetime import timedelta
@@ -38,7 +39,7 @@ from webhooks.models import Webhook
 COMMAND = Actor.of_command("test")
 PARTS = {
     "database", "broker", "deliveries", "secrets", "migrations", "clock", "beat", "retention", "ledger",
-    "order_counts", "worker", "sessions", "disk",
+    "order_counts", "worker", "sessions", "disk", "mail",
 }  # fmt: skip
 
 
@@ -119,6 +120,28 @@ def test_a_worker_has_its_second_to_answer_however_little_is_waited(all_is_well,
     call_command("check_service", "--timeout", "0", stdout=StringIO(), stderr=StringIO())
 
     assert asked == [1.0]
+
+
+class RefusingMailServer(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(b"220 mail.example ESMTP\r\n")
+        answers = {b"EHLO": b"250-mail.example\r\n250 AUTH PLAIN\r\n", b"AUTH": b"535 5.7.8 s3cret is wrong\r\n"}
+        while line := self.rfile.readline():
+            self.wfile.write(answers.get(line[:4].upper(), b"221 Bye\r\n"))
+
+
+def test_a_mail_server_that_refuses_the_log_in_or_is_not_there_is_told_of(all_is_well, settings):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "shop", "s3cret"
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), RefusingMailServer) as server:
+        settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
+        serving = Background(server.serve_forever)
+        assert problem("mail") == (
+            "the server refuses the user or password of EMAIL_URL (535). Correct them, and restart."
+        )
+        server.shutdown()
+        serving.result()
+    assert re.fullmatch(r"cannot be sent \(.*refused\). Check the mail server and EMAIL_URL.", problem("mail"))
 
 
 def test_a_beat_that_never_lived_or_died_is_told(all_is_well):

@@ -18,8 +18,9 @@ class Command(commands.Command):
     help = """Check whether all parts of the service work, and say what to do about those that do not.
 
 It checks the database and its disk, broker, worker and beat; how long the oldest due delivery has waited; migrations,
-signing secrets, clocks and retention; and whether stock agrees with its ledger and orders with their counts, which
-takes some seconds when there are millions. It also says what the database takes on the disk.
+signing secrets, clocks and retention; the log-in to the mail server; and whether stock agrees with its ledger and
+orders with their counts, which takes some seconds when there are millions. It also says what the database takes on the
+disk.
 
 The exit status is 1 when something is wrong, for cron and monitoring."""
     examples = "check_service\ncheck_service --json\ncheck_service --timeout 10"
