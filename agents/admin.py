@@ -19,11 +19,11 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import order_search
-from agents.console import for_workers, show
+from agents.console import for_workers, sent_from, show
 from agents.desk import claims, customer, hours, notices, planning, shown
 from agents.filters import ALL, FormFilter, HappenedFilter, SortFilter, shown_status
 from agents.forms import CallNoteForm, CancelForm, MoveForm
@@ -150,7 +150,7 @@ class OrderAdmin(admin.ModelAdmin):
                 return redirect(_page(order_id))
             return view(request, order, **kwargs)
 
-        return require_POST(for_workers(self.admin_site, of_decided, home=_page))
+        return sent_from(_page)(for_workers(self.admin_site, of_decided, home=_page))
 
     # --- The list --------------------------------------------------------------------------------------------------
 

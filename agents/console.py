@@ -19,7 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from codservice.days import ALGIERS
 
@@ -136,6 +136,25 @@ def for_workers(
         return inner(request, **kwargs)
 
     return at_door
+
+
+def sent_from(page: Callable[..., str]) -> Callable[[Callable[..., HttpResponse]], Callable[..., HttpResponse]]:
+    """Let a view take only POST, from the form on `page`: a function that makes a path of the view's arguments.
+
+    The view answers a form that it refuses with that page, so its own address is then the browser's. Whoever opens the
+    address again is sent to the page.
+    """
+
+    def decorator(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+        taking = require_POST(view)
+
+        @wraps(view)
+        def at_address(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            return redirect(page(**kwargs)) if request.method in ("GET", "HEAD") else taking(request, **kwargs)
+
+        return at_address
+
+    return decorator
 
 
 def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> TemplateResponse:

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from agents.console import for_workers
+from agents.console import for_workers, sent_from
 from agents.desk import views
 
 
@@ -24,7 +24,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
         page("next/", views.next_customer, "desk_next", method=require_POST),
         page("take/<uuid:order_id>/", views.take, "desk_take", method=require_POST),
         page("<uuid:claim_id>/", views.call_screen, "call"),
-        page("<uuid:claim_id>/outcome/", views.outcome, "call_outcome", method=require_POST),
+        page("<uuid:claim_id>/outcome/", views.outcome, "call_outcome", method=sent_from(_home)),
         page("<uuid:claim_id>/state/", views.state, "call_state"),
         page("<uuid:claim_id>/keep/", views.keep, "call_keep", method=require_POST),
         page("<uuid:claim_id>/edit/<uuid:order_id>/", views.edit, "call_edit", method=edit),

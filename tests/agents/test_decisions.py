@@ -99,13 +99,23 @@ def test_no_outcome_without_the_csrf_token(outcome: str, order: Order, agent: Us
     assert (order.version, order.call_notes.count()) == (1, 0)
 
 
-@pytest.mark.parametrize("address", ["next/", "take/{order}/", "{claim}/outcome/", "{claim}/keep/"])
+@pytest.mark.parametrize("address", ["next/", "take/{order}/", "{claim}/keep/"])
 def test_what_changes_something_answers_no_get(address: str, order: Order, screen: Screen) -> None:
     path = DESK + address.format(order=order.id, claim=screen.claim_id)
     for client in (screen.browser, Client()):
         response = client.get(path)
         assert response.status_code == 405
         assert response.headers["Allow"] == "POST"
+
+
+def test_an_address_that_showed_a_refused_outcome_leads_to_the_call(order: Order, screen: Screen) -> None:
+    assert screen.press("handed_over").status_code == 422
+    path = f"{screen.address}outcome/"
+    assert screen.browser.get(path, {"outcome": "confirm"}).url == screen.address
+    response = screen.browser.put(path)
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    order.refresh_from_db()
+    assert (order.status, order.call_notes.count()) == ("pending_confirmation", 0)
 
 
 def test_who_was_signed_out_comes_back_to_the_call(order: Order, screen: Screen) -> None:
@@ -275,11 +285,17 @@ def test_a_pending_order_is_called_from_its_page(order: Order, agent: User, coll
 
 
 @pytest.mark.parametrize("action", [*MOVES, "note"])
-def test_no_address_of_a_button_answers_get(action: str, order: Order, agent: User) -> None:
-    for client in (browser_of(agent), Client()):
-        response = client.get(order_page(order, action))
-        assert response.status_code == 405
-        assert response.headers["Allow"] == "POST"
+def test_an_address_of_a_button_leads_to_the_orders_page(action: str, order: Order, supervisor: User) -> None:
+    """A form that is refused is shown again there, and who opens the address again changes nothing."""
+    Order.objects.update(status="shipped" if action in ("deliver", "return") else "confirmed")
+    for client in (browser_of(supervisor), Client()):
+        for method in ("get", "head"):
+            sent = {"version": 1, "why": "Duplicate", "outcome": "busy", "note_id": str(uuid4())}
+            assert getattr(client, method)(order_page(order, action), sent).url == order_page(order)
+        response = client.put(order_page(order, action))
+        assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    order.refresh_from_db()
+    assert (order.version, order.call_notes.count()) == (1, 0)
 
 
 @pytest.mark.parametrize("action", [*MOVES, "note"])
