@@ -44,7 +44,7 @@ def shown_status(request: HttpRequest) -> str:
 
 class FilterForm(Form):
     merchant = Words(
-        label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length
+        label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length + 2
     )
     wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False, widget=LongSelect)
     first = DayField(label=pgettext_lazy("date", "From"), required=False)
@@ -78,8 +78,10 @@ class FilterForm(Form):
         return last
 
     def merchants(self) -> QuerySet[Account]:
-        """The merchants whose names contain the text. The form must be valid."""
-        return Account.objects.filter(live=None, name__icontains=self.cleaned_data["merchant"])
+        """The merchants whose names contain the text, or are what it has in quotation marks. The form must be valid."""
+        text = self.cleaned_data["merchant"]
+        is_whole = len(text) > 2 and text[0] == text[-1] == '"'
+        return Account.objects.filter(live=None, **({"name": text[1:-1]} if is_whole else {"name__icontains": text}))
 
     @cached_property
     def found(self) -> list[UUID]:

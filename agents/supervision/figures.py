@@ -7,7 +7,7 @@ Names of products and sources, and reasons, are written by others: they are show
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from django import forms
@@ -319,14 +319,14 @@ def _waiting_chart(summary: Summary) -> list[charts.Row]:
     """The merchants whose orders wait, those with the most late ones first."""
     found = summary.waiting[: charts.MOST_ROWS]
     names = _names([Figures(key) for key, *_counts in found], "merchant")
-    address = reverse("admin:orders_order_changelist")
+    address = f"{reverse('admin:orders_order_changelist')}?status={Status.PENDING}&merchant="
     return charts.rows(
         [
             charts.Bar(
                 names[key].text,
                 [late],
                 _("%(part)s of %(whole)s") % {"part": counted(late), "whole": counted(whole)},
-                f"{address}?{urlencode({'status': Status.PENDING, 'merchant': names[key].text})}",
+                address + quote(f'"{names[key].text}"'),  # quoted, because other names may contain this one
             )
             for key, late, whole in found
         ]

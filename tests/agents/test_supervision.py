@@ -201,6 +201,9 @@ def test_claims_that_ran_out_are_not_shown(order: Order, agent: User, browser: A
     [
         ({}, ["First", "Second", "Third"]),
         ({"merchant": "charlie"}, ["Third"]),
+        ({"merchant": '"Charlie\'s shop"'}, ["Third"]),
+        ({"merchant": '"shop"'}, []),
+        ({"merchant": '"'}, []),
         ({"wilaya": "31"}, ["Second"]),
         ({"first": "2026-03-02", "last": "2026-03-02"}, ["Second"]),
         ({"last": "2026-03-01"}, ["First"]),
