@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
-from codservice.accounts.actor import Actor, Role
+from codservice.accounts.actor import Actor, Role, in_words
 from codservice.accounts.models import User
 from codservice.days import ALGIERS
 from codservice.errors import Refused
@@ -313,7 +313,7 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
     at = timezone.localtime(last.at)  # in the time zone of the API, or of the page
     clock = f"{at:%H:%M}" if timezone.get_current_timezone() == ALGIERS else f"{at:%H:%M %Z}"
     when = _("%(time)s on %(date)s") % {"time": clock, "date": f"{at:%Y-%m-%d}"}
-    who = {**status_in_words(order), "who": last.actor, "when": when}
+    who = {**status_in_words(order), "who": in_words(last.actor), "when": when}
     return refusal(_("Already %(status)s by %(who)s at %(when)s.") % who)
 
 

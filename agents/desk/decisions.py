@@ -14,14 +14,13 @@ from uuid import UUID
 
 from django.db import models, transaction
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from agents.desk import assignment, claims, hours, planning, shown
 from agents.models import CallingRules
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
 from codservice.errors import Refused
-from orders import editing, lifecycle
+from orders import call_words, editing, lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.lifecycle import Call, CallPlan
 from orders.models import CallNote, Order, Status
@@ -36,24 +35,6 @@ class NotHeld(Refused):
 
     def __init__(self) -> None:
         super().__init__(_("This customer is no longer yours. Nothing was saved. Press Next order."))
-
-
-class HandoverReason(models.TextChoices):
-    """The usual reasons for a handover. The note keeps the words that the agent read."""
-
-    LANGUAGE = "language", gettext_lazy("Speaks another language")
-    SUPERVISOR = "supervisor", gettext_lazy("Asks for someone in charge")
-    KNOWN = "known", gettext_lazy("Spoke with a colleague before")
-    RUDE = "rude", gettext_lazy("Abusive or threatening")
-
-
-class SkipReason(models.TextChoices):
-    """The usual reasons for a skip. The note keeps the words that the agent read."""
-
-    LINE = "line", gettext_lazy("Bad line")
-    DROPPED = "dropped", gettext_lazy("The call was cut off")
-    ASK = "ask", gettext_lazy("I need to ask the merchant first")
-    KNOWN = "known", gettext_lazy("I know this customer")
 
 
 # The outcome of the call that a cancellation implies. For any other reason, the customer answered.
@@ -142,7 +123,7 @@ def note_call(screen: Screen, call: Call, *, to: User | None = None) -> None:
 def set_aside(claim_id: UUID, *, agent: User) -> None:
     """Hand a customer whose page cannot be rendered to a supervisor, so that the agent is free for the next."""
     with suppress(NotHeld):
-        call = Call(agent, Outcome.HANDED_OVER, _("The customer's page could not be shown."))
+        call = Call(agent, Outcome.HANDED_OVER, call_words.Noted.NOT_SHOWN)
         note_call(Screen(claim_id, agent, seen={}), call)
 
 

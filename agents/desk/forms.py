@@ -14,11 +14,11 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from agents.desk import decisions, hours, planning, shown
-from agents.desk.decisions import HandoverReason, SkipReason
 from codservice.accounts.models import User
 from codservice.form_fields import Form, FreeText, LongSelect
 from codservice.i18n_tags import listed
 from orders import lifecycle
+from orders.call_words import HandoverReason, SkipReason
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
 
@@ -235,11 +235,10 @@ class OutcomeForm(Form):
         data = self.cleaned_data
         outcome, is_callback = data["outcome"], data["outcome"] in self.CALLBACKS
         typed = {Outcome.HANDED_OVER: data["handover_reason"], Outcome.SKIPPED: data["skip_reason"]}.get(outcome)
-        chosen = str(self.REASONS[outcome](data["why"]).label) if data["why"] else ""
         return lifecycle.Call(
             self.agent,
             Outcome.CALLBACK if is_callback else Outcome(outcome),
-            note="\n".join(filter(None, [chosen, typed, data["note"]])),
+            note="\n".join(filter(None, [data["why"], typed, data["note"]])),
             note_id=self.press_id,
             callback_at=data["at"] if is_callback else None,
         )

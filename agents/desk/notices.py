@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from agents.desk import assignment
 from agents.models import Claim
+from codservice.accounts import actor
 from codservice.accounts.models import User
 from codservice.bidi import unturned
 from codservice.errors import Refused
@@ -43,7 +44,7 @@ def what_happened(order_id: UUID) -> str:
         when = _("%(time)s on %(date)s") % {"time": when, "date": formats.date_format(at, "j F Y")}
     return _("Already %(status)s by %(who)s at %(when)s.") % {
         "status": last.get_to_status_display().lower(),
-        "who": unturned(last.actor),
+        "who": unturned(actor.in_words(last.actor)),
         "when": when,
     }
 

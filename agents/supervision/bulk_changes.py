@@ -16,7 +16,7 @@ from agents.desk import claims, hours, planning
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
 from codservice.errors import Refused
-from orders import lifecycle
+from orders import call_words, lifecycle
 from orders.lifecycle import Call, CallPlan
 from orders.models import CallNote, CallState, Order, Status
 
@@ -35,7 +35,7 @@ def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -
         since = _noted_since(seen_at, orders)
         orders = [order for order in orders if order.id not in since]
         plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
-        lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, _("Back in the queue.")), plans)
+        lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, call_words.Noted.REQUEUED), plans)
     return {id_: lifecycle.Changed() for id_ in ids - plans.keys()}
 
 
@@ -61,7 +61,7 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
         windows = hours.by_account([order.id for order in free])
         promised = [due_at for _phone, due_at in others]
         plans = planning.assigned(list(customers.values()), to, windows, promised=promised)
-        note = _("Assigned to %(name)s.") % {"name": to.display_name}
+        note = call_words.assigned_to(to.display_name)
         lifecycle.add_call_notes(free, Call(supervisor, Outcome.HANDED_OVER, note), plans)
     return refused
 

@@ -4,6 +4,8 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from codservice.accounts.authentication import Key
 from codservice.accounts.models import User
 
@@ -15,8 +17,11 @@ class Role(StrEnum):
     COMMAND = "command"
 
 
+_KEY = "API key "  # stored before the key's own name
+
+
 class Actor(NamedTuple):
-    """`name` is what histories show; it outlives the key or user."""
+    """`name` is what histories show, by `in_words`; it outlives the key or user."""
 
     role: Role
     name: str
@@ -24,7 +29,7 @@ class Actor(NamedTuple):
 
     @classmethod
     def of_key(cls, key: Key) -> "Actor":
-        return cls(Role.MERCHANT, f"API key {key.name}")
+        return cls(Role.MERCHANT, f"{_KEY}{key.name}")
 
     @classmethod
     def of_merchant(cls, person: User) -> "Actor":
@@ -42,3 +47,8 @@ class Actor(NamedTuple):
     @classmethod
     def of_command(cls, command: str) -> "Actor":
         return cls(Role.COMMAND, command)
+
+
+def in_words(name: str) -> str:
+    """A recorded actor's name in the reader's language, as far as it is in our words."""
+    return f"{_('API key')} {name.removeprefix(_KEY)}" if name.startswith(_KEY) else name

@@ -14,8 +14,9 @@ from django.utils import formats, timezone
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
 
+from codservice.accounts.actor import in_words as actor_in_words
 from codservice.i18n_tags import dinars, listed
-from orders import cancel_reasons, regions
+from orders import call_words, cancel_reasons, regions
 from orders.models import DeliveryType, Order, OrderEdit
 from orders.regions import gazetteer
 
@@ -124,6 +125,8 @@ def is_link(address: str | None) -> bool:
 
 
 register.filter("reason_in_words", cancel_reasons.in_words)
+register.filter("note_in_words", call_words.in_words)
+register.filter("actor_in_words", actor_in_words)
 
 
 @register.filter

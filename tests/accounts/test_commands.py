@@ -13,6 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from codservice import days
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.days import ALGIERS
 from tests import factories
@@ -52,6 +53,7 @@ def test_an_account_and_a_key_let_a_merchant_in() -> None:
     holder = User.objects.get(email="yasmine@example.dz")
     assert holder.check_password("s3cret-s3cret")
     assert not holder.has_one_time_password
+    assert ApiKey.objects.get().name == days.today().isoformat(), "histories call it “API key 2026-11-29”"
 
 
 def test_a_password_that_was_not_given_is_made_and_printed() -> None:

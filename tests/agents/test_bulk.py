@@ -310,6 +310,8 @@ def test_assigned_orders_are_the_agents_next_calls(
     assert (third.call_due_at, third.call_attempts) == (later, 2)
     note = CallNote.objects.get(order=first)
     assert (note.outcome, note.note, note.agent) == ("handed_over", "Assigned to Samira.", supervisor)
+    browser.cookies["django_language"] = "fr"
+    assert "Confiée à Samira." in browser.get(f"/console/orders/order/{first.id}/").content.decode()
     claims.release_all(colleague)
     assert claims.next_customer(agent)
     assert claims.on_customer(first.phone_e164).agent == agent

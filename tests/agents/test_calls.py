@@ -232,7 +232,7 @@ def test_a_wrong_number_waits_for_review(order: Order, screen: Screen) -> None:
     assert order.call_state == "review"
 
 
-@pytest.mark.parametrize("since", [None, "no_answer", "skipped:line", "note"])
+@pytest.mark.parametrize("since", [None, "no_answer", "skipped:Bad line", "note"])
 def test_a_wrong_number_that_its_merchant_corrects_is_called_again(
     since: str | None, order: Order, agent: User, screen: Screen
 ) -> None:
@@ -251,10 +251,30 @@ def test_a_wrong_number_that_its_merchant_corrects_is_called_again(
     assert next_order(screen.browser).pending == [order]
 
 
+def test_a_notes_reason_is_in_the_language_of_whoever_reads_it(
+    alice: Account, order: Order, agent: User, screen: Screen, supervisor: User
+) -> None:
+    """An agent reads French, the supervisor Arabic, and the merchant English."""
+    screen.browser.cookies["django_language"] = "fr"
+    screen.press("handed_over:Abusive or threatening", note="Très fâché")
+    assert CallNote.objects.get().note == "Abusive or threatening\nTrès fâché"
+    above, merchant = browser_of(supervisor), browser_of(alice.holder)
+    above.cookies["django_language"] = "ar-dz"
+    for browser, path, said in (
+        (screen.browser, order_page(order), "Insulte ou menace\nTrès fâché"),
+        (above, order_page(order), "يشتم أو يهدد\nTrès fâché"),
+        (above, "/console/review/", "يشتم أو يهدد\nTrès fâché"),
+        (above, f"/console/people/{agent.id}/day/", "يشتم أو يهدد\nTrès fâché"),
+        (above, take(above, order).address, "يشتم أو يهدد\nTrès fâché"),
+        (merchant, f"/account/orders/{order.id}", "Abusive or threatening\nTrès fâché"),
+    ):
+        assert said in browser.get(path).content.decode(), path
+
+
 def test_what_was_handed_to_a_supervisor_stays_theirs_when_its_number_is_corrected(
     order: Order, screen: Screen
 ) -> None:
-    screen.press("handed_over:rude")
+    screen.press("handed_over:Abusive or threatening")
     amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=Actor(Role.MERCHANT, "shop"))
     order.refresh_from_db()
     assert order.call_state == "review"

@@ -293,6 +293,8 @@ def test_an_order_tells_how_it_is_delivered_and_what_its_merchant_changed(alice:
         assert f"{name}: <del><bdi>{old}</bdi></del> <ins><bdi>{new}</bdi></ins>" in text, name
     amending.amend(alice.id, order.id, {"customer_phone_2": "0661 11 22 33"}, actor=key)
     assert "<dt>Second phone</dt>" in page(browser, of(order))
+    browser.cookies["django_language"] = "fr"
+    assert "<bdi>Clé API Shop</bdi>" in page(browser, of(order))
 
 
 @pytest.mark.parametrize(("language", "first"), [("fr", "Bab El Oued"), ("ar", "باب الوادي")])

@@ -20,7 +20,7 @@ class Command(commands.Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_account_argument(parser)
-        parser.add_argument("--name", default="API key", help="what it is for")
+        parser.add_argument("--name", default=days.today().isoformat(), help="what it is for (default: today's date)")
         parser.add_argument("--scopes", nargs="+", metavar="SCOPE", help=f"one or several of {', '.join(SCOPES)}")
         parser.add_argument(
             "--test", action="store_true", help="a key of the account's twin for tests (docs/test-mode.md)"
