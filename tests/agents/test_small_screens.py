@@ -68,6 +68,7 @@ def test_what_stays_in_sight_leaves_room_for_the_order(visit: Visits, alice: Acc
     for width, height in (LAPTOP_AT_200_PERCENT, PHONE_ON_ITS_SIDE, PHONE):
         page.set_viewport_size({"width": width, "height": height})
         assert page.evaluate(STAYS) < 0.6, width
+    assert page.locator(".row:has(:checked) .short-of").bounding_box() is None, "an empty line in the open order"
     page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
     focused = "document.activeElement.closest('.facts a, .facts button, .facts input, .facts summary')"
     seen = 0
