@@ -155,6 +155,17 @@ def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_bef
     assert wrong == []
 
 
+def test_in_french_no_name_follows_a_word_that_would_be_shortened_before_a_vowel() -> None:
+    """`La commande de Amina` would have to be `d’Amina`."""
+    wrong = []
+    for entry in polib.pofile(catalog(CHECKOUT, "fr")):
+        forms = entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]
+        wrong += [
+            form for form in forms if re.search(r"(?i)\b(?:de|la|le|que) %\((?:name|product|wilaya|email|who)\)", form)
+        ]
+    assert wrong == []
+
+
 def test_in_arabic_the_signs_of_a_latin_word_stay_on_their_side() -> None:
     """`https://` is shown as `//:https`, and `.csv` as `csv.`, where nothing says that the signs are the word's;
     likewise `0550 12 34 56` as `56 34 12 0550`."""
