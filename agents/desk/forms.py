@@ -53,10 +53,12 @@ def read_seen(sent: list[str]) -> dict[UUID, int]:
         return {}
 
 
-# People who may call customers, with their `display_name`.
+# People who may call customers, with their `display_name`, and the username behind a name that several have.
 _WORKERS = """
-SELECT u.id, left(COALESCE(NULLIF(trim(u.first_name || ' ' || u.last_name), ''), u.username), 255)
-FROM accounts_user u
+SELECT id, CASE WHEN count(*) OVER (PARTITION BY name) > 1 THEN name || ' (' || username || ')' ELSE name END
+FROM accounts_user u, LATERAL (
+    SELECT left(COALESCE(NULLIF(trim(u.first_name || ' ' || u.last_name), ''), u.username), 255) AS name
+) named
 WHERE u.is_active AND EXISTS (
     SELECT FROM accounts_user_groups m JOIN auth_group_permissions g ON g.group_id = m.group_id
         JOIN auth_permission p ON p.id = g.permission_id

@@ -18,7 +18,7 @@ from codservice.accounts.models import Account, User
 from orders import export, lifecycle
 from orders.models import CallNote, CallState, Order, StatusChange
 from tests.agents.states import statuses
-from tests.factories import make_order
+from tests.factories import AgentFactory, make_order
 from tests.harness.background import Background, open_transaction
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
@@ -315,6 +315,13 @@ def test_assigned_orders_are_the_agents_next_calls(
     claims.release_all(colleague)
     assert claims.next_customer(agent)
     assert claims.on_customer(first.phone_e164).agent == agent
+
+
+def test_people_of_one_name_are_told_apart(orders: list[Order], agent: User, colleague: User, browser: Client) -> None:
+    AgentFactory(username="samira2", first_name=agent.first_name)
+    asked = look(browser, "assign", every="1").content.decode()
+    for name in ("Samira (samira)", "Samira (samira2)", colleague.display_name):
+        assert f">{name}</option>" in asked, name
 
 
 def test_a_customer_who_does_not_answer_is_not_rung_again_for_another_assigned_order(
