@@ -7,9 +7,9 @@ that no new page or parameter can be forgotten.
 import re
 from collections.abc import Callable, Iterator
 from html import unescape
-from itertools import cycle
+from itertools import chain, cycle, product
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urldefrag, urlencode, urljoin, urlsplit
 
 import pytest
 from django.contrib import admin
@@ -17,6 +17,7 @@ from django.contrib.admin.views import main
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse, QueryDict
 from django.test import Client
+from django.urls import resolve
 
 from tests.harness.addresses import Address, addresses
 from tests.harness.world import World
@@ -77,14 +78,17 @@ def post(client: Client, path: str, body: str = "") -> HttpResponse:
         return client.post(path, body, content_type=FORM)
 
 
-def reached(client: Client, path: str) -> bool:
-    """Return whether the page is this person's and knows the ids in its address. It may lead to the page above.
+def looked_at(client: Client, path: str) -> HttpResponse | None:
+    """Return the page if it is this person's and knows the ids in its address. It may lead to the page above.
 
-    An address that takes only POST says so, or leads to the page that has its form."""
-    answer = get(client, asked_for(path))
+    An address that takes only POST says so, or leads to the page that has its form. The look is not undone: each later
+    request would note again that the person is there.
+    """
+    answer = client.get(asked_for(path))
     if answer.status_code == 405 or getattr(answer, "url", "") == f"{path.rstrip('/').rpartition('/')[0]}/":
-        return post(client, path).status_code not in (403, 404)
-    return answer.status_code == 200 or (answer.status_code == 302 and answer.url.startswith(path.rpartition("/")[0]))
+        return answer if post(client, path).status_code not in (403, 404) else None
+    leads_up = answer.status_code == 302 and answer.url.startswith(path.rpartition("/")[0])
+    return answer if answer.status_code == 200 or leads_up else None
 
 
 def asked_for(path: str, name: str = "", value: str = "") -> str:
@@ -94,12 +98,17 @@ def asked_for(path: str, name: str = "", value: str = "") -> str:
     return f"{path}?{query}" if query else path
 
 
-def fields_of(html: str, method: str) -> dict[str, str]:
-    """Return the fields of a page's forms, with their values."""
-    forms = re.findall(rf'<form\b[^>]*method="{method}".*?</form>', html, re.S)
-    tags = [tag for form in forms for tag in re.findall(r"<(?:input|select|textarea|button)\b[^>]*>", form)]
-    said = [dict(re.findall(r'(\w+)="([^"]*)"', tag)) for tag in tags]
-    return {unescape(tag["name"]): unescape(tag.get("value", "")) for tag in said if "name" in tag}
+def forms_of(html: str, path: str, method: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the forms of the page at `path`: where each goes to, and its fields with their values."""
+    found = []
+    for form in re.findall(rf'<form\b[^>]*method="{method}".*?</form>', html, re.S):
+        head, *tags = [
+            {name: unescape(value) for name, value in re.findall(r'(\w+)="([^"]*)"', tag)}
+            for tag in re.findall(r"<(?:form|input|select|textarea|button)\b[^>]*>", form)
+        ]
+        fields = {tag["name"]: tag.get("value", "") for tag in tags if "name" in tag}
+        found.append((urldefrag(urljoin(path, head.get("action", ""))).url, fields))
+    return found
 
 
 def kinds(names: set[str]) -> list[str]:
@@ -126,21 +135,38 @@ def questions_of_lists() -> dict[str, list[tuple[str, str]]]:
     return asked
 
 
-def requests_to(client: Client, path: str, read: dict[str, set[str]]) -> Iterator[tuple[str, HttpResponse]]:
-    """Request the page with each of its parameters at each value, in the address and in its form."""
-    for names in read.values():
-        names.clear()
-    answer = get(client, asked_for(path))
-    html = (b"".join(answer) if answer.streaming else answer.content).decode(errors="replace")
-    form = fields_of(html, "post")
-    post(client, path, urlencode(form))
+def text_of(answer: HttpResponse) -> str:
+    return (b"".join(answer) if answer.streaming else answer.content).decode(errors="replace")
+
+
+def somebody_at(address: Address, clients: dict[str, Client]) -> tuple[Client, str, str] | None:
+    """Return who reaches the page, at which path, and what is written there."""
+    for client, path in product(clients.values(), address.some_paths()):
+        if (answer := looked_at(client, path)) is not None:
+            return client, path, text_of(answer)
+    return None
+
+
+def questions_to(client: Client, path: str, html: str, read: dict[str, set[str]]) -> Iterator[tuple[str, HttpResponse]]:
+    """Request the page with each of its parameters at each value."""
+    read["GET"].clear()
+    get(client, asked_for(path))
     questions = questions_of_lists().get(path, [])
-    asked = (read["GET"] | names_in_links(html) | fields_of(html, "get").keys()) - {name for name, _ in questions}
-    posted = (read["POST"] | form.keys()) - {"csrfmiddlewaretoken"}
+    offered = names_in_links(html).union(*(form for _to, form in forms_of(html, path, "get")))
+    asked = (read["GET"] | offered) - {name for name, _ in questions}
     for name, value in (*((name, value) for name in kinds(asked) for value in VALUES), *questions):
         address = asked_for(path, name, value)
         yield address, get(client, address)
-    for wrong in kinds(posted):
+
+
+def sent_to(
+    client: Client, path: str, form: dict[str, str], read: dict[str, set[str]]
+) -> Iterator[tuple[str, HttpResponse]]:
+    """Send the form with each of its fields, and of those that the view reads besides, at each value."""
+    read["POST"].clear()
+    if post(client, path, urlencode(form)).status_code == 405:
+        return
+    for wrong in kinds((read["POST"] | form.keys()) - {"csrfmiddlewaretoken"}):
         others = urlencode({name: given for name, given in form.items() if name != wrong})
         for value in POSTED:
             body = f"{others}&{quote(wrong)}={value}"
@@ -151,26 +177,30 @@ def said_of(answer: Any) -> str:
     return repr(answer.exc_info[1]) if answer.exc_info else str(answer.status_code)
 
 
-def somebody_at(address: Address, clients: dict[str, Client]) -> tuple[Client, str] | None:
-    """Return who reaches the page, and at which path."""
-    tries = ((client, path) for client in clients.values() for path in address.some_paths())
-    return next((each for each in tries if reached(*each)), None)
-
-
 @pytest.mark.parametrize("room", ["/account/", "/console/"])
 def test_no_parameter_breaks_a_page(room: str, world: World, read: dict[str, set[str]]) -> None:
     clients = {person: world.client(person) for person in PEOPLE[room]}
     unreached, tried, wrong = set(), 0, {}
+    pages: list[tuple[Client, str, str]] = []
+    # By the view that it goes to: who is offered the form, the address, and the fields.
+    forms: dict[str, tuple[Client, str, dict[str, str]]] = {}
     for address in PAGES:
         if address.route.startswith(room):
             if (found := somebody_at(address, clients)) is None:
                 if get(next(iter(clients.values())), address.paths()[0]).status_code != 403:
                     unreached.add(address.name)
                 continue
-            for asked, answer in requests_to(*found, read):
-                tried += 1
-                if answer.status_code >= 500:
-                    wrong[asked] = said_of(answer)
+            client, path, html = found
+            pages.append(found)
+            for to, fields in [*forms_of(html, path, "post"), (path, {})]:
+                _, _, known = forms.setdefault(resolve(urlsplit(to).path).route, (client, to, {}))
+                known |= {name: value for name, value in fields.items() if name not in known}
+    asked = chain.from_iterable(questions_to(*page, read) for page in pages)
+    sent = chain.from_iterable(sent_to(*form, read) for form in forms.values())
+    for address, answer in chain(asked, sent):
+        tried += 1
+        if answer.status_code >= 500:
+            wrong[address] = said_of(answer)
     assert list(wrong.items())[:20] == []
     assert unreached <= UNREACHED
     assert tried > 300
