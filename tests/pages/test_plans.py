@@ -63,8 +63,20 @@ ASKED = {
 GATHERS = {"Sort", "Aggregate", "Hash", "WindowAgg", "Bitmap Heap Scan"}
 
 
+@pytest.fixture(scope="module")
+def grown_of_file(world_of_file: World, django_db_blocker: Any) -> None:
+    """Grown once, and undone with the world."""
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trigrams, "STEP", 500)
+        grow()
+
+
 @pytest.fixture
-def grown(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+def grown(grown_of_file: None, world: World) -> World:
+    return world
+
+
+def grow() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = 0")  # two seconds' work may take thirty on a busy machine
         for table, copies in COPIES.items():
@@ -79,11 +91,9 @@ def grown(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
                 [copies],
             )
             cursor.execute(f"ANALYZE {table}")
-    monkeypatch.setattr(trigrams, "STEP", 500)
     index_texts()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE orders_ordertrigrams")
-    return world
 
 
 def _is_number(cursor: Any, table: str) -> bool:

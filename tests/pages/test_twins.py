@@ -6,6 +6,7 @@ rooms' code is read too, so that no new statement can forget it.
 
 import ast
 import re
+from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,23 @@ LISTS = ("/orders/order/", "/account/", "/webhook/", "/delivery/", "/figures/", 
 AUDITED = ("/console/accounts/apikey/", "/console/accounts/securityentry/")
 
 
+@pytest.fixture(scope="module")
+def twin_of_file(world_of_file: World, django_db_blocker: Any) -> Account:
+    """Alice's twin, with an order in each state, calls, moves, a product, a webhook and its deliveries.
+
+    Made once, and undone with the world.
+    """
+    with django_db_blocker.unblock():
+        return furnished_twin(deepcopy(world_of_file.alice))
+
+
 @pytest.fixture
-def twin(world: World) -> Account:
-    """Alice's twin, with an order in each state, calls, moves, a product, a webhook and its deliveries."""
-    twin = ApiKey.issue(world.alice, name="Trial", is_test=True)[0].account
+def twin(world: World, twin_of_file: Account) -> Account:
+    return deepcopy(twin_of_file)
+
+
+def furnished_twin(alice: Account) -> Account:
+    twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
     Account.objects.filter(id=twin.id).update(name=f"{MARK}s Laden")
     product = ProductFactory(account=twin, name=MARK, sku=MARK)
     for number, way in enumerate(PATHS.values()):
