@@ -71,8 +71,7 @@ def test_a_decided_order_takes_notes_and_a_supervisors_moves(
 ) -> None:
     order = factories.make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-    page = visit().sign_in("karim")
-    page.goto(f"/console/orders/order/{order.id}/")
+    page = visit().sign_in("karim", to=f"/console/orders/order/{order.id}/")
     offered = page.get_by_label("The call").locator("option").all_text_contents()
     assert not {"Call back later", "Handed over", "Skipped"} & set(offered)  # no queue would bring it back
     page.get_by_label("The call").select_option("Answered")
@@ -96,8 +95,9 @@ def test_a_decided_order_takes_notes_and_a_supervisors_moves(
 
 def test_an_order_is_printed_without_what_is_pressed(visit: Callable[..., Visit], alice: Account, agent: User) -> None:
     order = factories.make_order(alice, customer_phone_2="0660123456")
-    page = visit(viewport={"width": 360, "height": 740}).sign_in(agent.username)
-    page.goto(f"/console/orders/order/{order.id}/")
+    page = visit(viewport={"width": 360, "height": 740}).sign_in(
+        agent.username, to=f"/console/orders/order/{order.id}/"
+    )
     second = page.locator("dd a[href^='tel:']")
     assert second.bounding_box()["height"] >= 44
     pressed = page.locator("#header, .breadcrumbs, button")

@@ -104,8 +104,7 @@ def test_orders_are_moved_with_the_keyboard_alone(
     for number in range(2):
         order = factories.make_order(alice, phone=f"055000000{number}", customer_name=f"Customer {number}")
         lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-    page = visit().sign_in(supervisor.username)
-    page.goto("/console/orders/order/?status=confirmed")
+    page = visit().sign_in(supervisor.username, to="/console/orders/order/?status=confirmed")
     page.get_by_label("Choose the order of Customer 0").focus()
     page.keyboard.press("Space")
     expect(page.get_by_role("status")).to_have_text("Chosen: 1")
@@ -129,8 +128,7 @@ def test_the_bar_says_how_many_are_chosen_and_hides_nothing(
 ) -> None:
     for number in range(12):
         factories.make_order(alice, phone=f"05500000{number:02}", customer_name=f"Customer {number}")
-    page = visit(viewport={"width": 1366, "height": 500}).sign_in(supervisor.username)
-    page.goto("/console/orders/order/")
+    page = visit(viewport={"width": 1366, "height": 500}).sign_in(supervisor.username, to="/console/orders/order/")
     said, boxes = page.get_by_role("status"), page.get_by_role("checkbox", name="Choose the order of")
     expect(said).to_have_text("Chosen: 0")
     expect(page.get_by_role("button", name="Continue")).to_be_hidden()  # until there is something to do it to

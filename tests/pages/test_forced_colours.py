@@ -29,8 +29,7 @@ def test_where_one_is_can_be_seen(
 ) -> None:
     factories.make_order(alice)
     username = alice.holder.email if "account" in door else factories.AgentFactory(role="Supervisors").username
-    page = visit(forced_colors="active").sign_in(username, door)
-    page.goto(path)
+    page = visit(forced_colors="active").sign_in(username, door, to=path)
     for selector in choices:
         (here,) = page.evaluate(BORDERS, f"{selector}[aria-current]")
         others = page.evaluate(BORDERS, f"{selector}:not([aria-current], .primary)")
@@ -42,16 +41,14 @@ def test_where_one_is_can_be_seen(
 
 def test_the_colours_of_a_picture_are_those_that_are_explained(visit: Callable[..., Visit], alice: Account) -> None:
     factories.make_order(alice)
-    page = visit(forced_colors="active").sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/")
+    page = visit(forced_colors="active").sign_in(alice.holder.email, "/account/login", to="/account/")
     for kind in ("good", "bad"):
         key = page.locator(f".key.{kind}").first.evaluate("e => getComputedStyle(e).backgroundColor")
         assert page.locator(f".chart .{kind}").first.evaluate("e => getComputedStyle(e).fill") == key
 
 
 def test_which_language_lines_are_in_can_be_seen(visit: Callable[..., Visit], alice: Account) -> None:
-    page = visit(forced_colors="active").sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/quick-start")
+    page = visit(forced_colors="active").sign_in(alice.holder.email, "/account/login", to="/account/quick-start")
     page.get_by_role("button", name="Create a test key").click()
     page.locator(".tabs-of-lines").wait_for()
     (here,) = page.evaluate(BORDERS, ".tabs-of-lines > input:checked + label")

@@ -70,8 +70,7 @@ def test_a_menu_closes_by_escape_and_by_a_press_or_focus_elsewhere(visit: Callab
         (supervisor.username, "/console/login/", "/console/rules/"),
         (alice.holder.email, "/account/login", "/account/products"),
     ):
-        page = visit(viewport={"width": 1280, "height": 740}).sign_in(username, door)
-        page.goto(path)
+        page = visit(viewport={"width": 1280, "height": 740}).sign_in(username, door, to=path)
         menu, summary = page.locator("header details.menu[open]"), page.locator("header details.menu summary")
         for language in ("Français", "العربية"):
             summary.press("Enter")
@@ -171,8 +170,9 @@ def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
     expect(page.locator("[name=code]")).to_be_focused()
 
     orders, supervisor = [factories.make_order(alice) for _ in range(2)], factories.AgentFactory(role="Supervisors")
-    page = visit().sign_in(supervisor.username)
-    page.goto(f"/console/bulk/?action=cancel&chosen={orders[0].id}&chosen={orders[1].id}")
+    page = visit().sign_in(
+        supervisor.username, to=f"/console/bulk/?action=cancel&chosen={orders[0].id}&chosen={orders[1].id}"
+    )
     Order.objects.filter(id=orders[1].id).update(status="shipped")
     page.locator("[name=why]").select_option(index=1)
     page.locator(".action-bar button").press("Enter")

@@ -40,8 +40,7 @@ def is_seen(page: Page, field: Locator) -> None:
 def test_the_first_field_that_is_wrong_has_the_focus(
     path: str, name: str, text: str, visit: Callable[..., Visit], alice: Account
 ) -> None:
-    page = visit(viewport=PHONE).sign_in(alice.holder.email, "/account/login")
-    page.goto(path)
+    page = visit(viewport=PHONE).sign_in(alice.holder.email, "/account/login", to=path)
     field = page.locator(f"main [name={name}]")
     expect(field).not_to_be_focused()
     field.fill(text)
@@ -52,8 +51,7 @@ def test_the_first_field_that_is_wrong_has_the_focus(
 
 def test_so_has_a_supervisors(visit: Callable[..., Visit], alice: Account) -> None:
     supervisor = factories.AgentFactory(role="Supervisors")
-    page = visit(viewport=PHONE).sign_in(supervisor.username)
-    page.goto("/console/password_change/")
+    page = visit(viewport=PHONE).sign_in(supervisor.username, to="/console/password_change/")
     for name, text in (("old_password", PASSWORD), ("new_password1", "1234"), ("new_password2", "1234")):
         page.locator(f"[name={name}]").fill(text)
     page.locator("[name=new_password2]").press("Enter")
@@ -113,8 +111,7 @@ def test_what_is_wrong_with_a_file_or_a_list_of_orders_is_said_of_its_field(
         (alice.holder.email, "/account/login", "/account/orders/upload", "file", "Choose a file."),
         (supervisor.username, "/console/login/", "/console/moves/", "named", "Enter at least one order"),
     ):
-        page = visit().sign_in(username, door)
-        page.goto(path)
+        page = visit().sign_in(username, door, to=path)
         field = page.locator(f"main [name={name}]")
         field.evaluate("e => { e.form.noValidate = true; e.form.requestSubmit() }")
         expect(field).to_have_attribute("aria-invalid", "true")
@@ -123,8 +120,7 @@ def test_what_is_wrong_with_a_file_or_a_list_of_orders_is_said_of_its_field(
 
 def test_what_is_wrong_with_a_whole_form_has_the_focus(visit: Callable[..., Visit], alice: Account) -> None:
     """It was in sight, but not read out, because no field belongs to it."""
-    page = visit(viewport=PHONE).sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/keys")
+    page = visit(viewport=PHONE).sign_in(alice.holder.email, "/account/login", to="/account/keys")
     for number in range(MOST_WORKING_KEYS):
         ApiKey.issue(alice, name=str(number))
     page.locator("main [name=name]").fill("One too many")

@@ -31,8 +31,7 @@ def press_twice(page: Page, address: str, button: Locator) -> list[Any]:
 
 
 def test_who_presses_twice_sees_what_is_shown_once(visit: Visits, alice: Account) -> None:
-    page = visit().sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/keys")
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/keys")
     page.locator("main [name=name]").fill("Shop")
     posts = press_twice(page, "**/account/keys", page.get_by_role("button", name="Create the key"))
     expect(page.locator("#key")).to_be_visible()
@@ -101,8 +100,7 @@ def test_what_was_not_saved_is_sent_again_by_loading_its_page(
     def away(*_args: Any, **_kwargs: Any) -> None:
         raise OperationalError("the database system is shutting down")
 
-    page = visit().sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/products/new")
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/products/new")
     for name, text in {"sku": "ROBE-1", "name": "Robe", "price": "2500", "script": "Tailles 38 à 44"}.items():
         page.locator(f"main [name={name}]").fill(text)
     with monkeypatch.context() as patched:

@@ -183,8 +183,7 @@ def test_nothing_that_was_just_written_is_lost_by_a_switch_of_the_mode_in_anothe
 ) -> None:
     ApiKey.issue(alice, name="Till", is_test=True)
     visited = visit()
-    page = visited.sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/script")
+    page = visited.sign_in(alice.holder.email, "/account/login", to="/account/script")
     page.locator("[name=script_fr]").fill("Bonjour {nom}")
     other = visited.context.new_page()
     for mode in ("Test mode", "Switch to the live account"):

@@ -55,8 +55,7 @@ def test_a_page_of_before_another_sign_in_is_read_anew(
     path = tmp_path / "orders.csv"
     path.write_text("a;b\n1;2\n")
     person = visit()
-    page = person.sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/orders/upload")
+    page = person.sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
     page.context.clear_cookies(name=re.compile("csrf"))  # as a sign-in in another tab changes it
     page.locator("#file").set_input_files(path)
     with page.expect_navigation(timeout=30_000):  # at once; it used to retry for more than a minute
@@ -150,8 +149,7 @@ def test_who_hears_the_page_is_told_ten_times_at_most_how_much_is_sent(
     monkeypatch.setattr(arrival, "PIECE_BYTES", 500)
     path = tmp_path / "orders.csv"
     path.write_text("a;b\n" + "1;2\n" * 5000)
-    page = visit().sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/orders/upload")
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
     page.locator("#file").set_input_files(path)
     told: list[str] = []
     page.expose_function("tell", lambda text: told.append(text))
@@ -170,8 +168,7 @@ def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(
     path = tmp_path / "orders.csv"
     path.touch()
     person = visit()
-    page = person.sign_in(alice.holder.email, "/account/login")
-    page.goto("/account/orders/upload")
+    page = person.sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
     page.locator("#file").set_input_files(path)
     page.get_by_role("button", name="Send the file").press("Enter")
     expect(page.get_by_role("alert")).to_have_text("The file is empty.")
@@ -187,8 +184,7 @@ def test_while_the_page_looks_again_the_keyboard_stays_and_only_a_new_state_is_t
     upload = Upload.objects.create(
         account=alice, user_id=alice.holder.id, name="a.csv", size=9, kind="orders", status="running", row_count=9
     )
-    page = visit().sign_in(alice.holder.email, "/account/login")
-    page.goto(f"/account/uploads/{upload.id}")
+    page = visit().sign_in(alice.holder.email, "/account/login", to=f"/account/uploads/{upload.id}")
     said = page.get_by_role("status").element_handle()
     page.get_by_role("link", name="Stop…").focus()
     Upload.objects.update(rows_done=4)
