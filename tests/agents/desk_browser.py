@@ -4,9 +4,11 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from codservice.accounts.models import Account
+from agents.desk import claims
+from codservice.accounts.models import Account, User
 from orders.models import Order
 from tests.factories import make_order
+from tests.harness.browser import Visit
 
 DESK = "/console/desk/"
 SCREEN = re.compile(r"/console/desk/[0-9a-f-]{36}/")
@@ -22,6 +24,12 @@ def customers(account: Account, count: int) -> list[Order]:
 def call_next(page: Page) -> None:
     page.keyboard.press("0")
     page.wait_for_url(SCREEN)
+
+
+def call(person: Visit) -> Page:
+    """Sign Samira in on the screen of her next customer at once, without the desk that leads there."""
+    claim_id = claims.next_customer(User.objects.get(username="samira"))
+    return person.sign_in("samira", to=f"{DESK}{claim_id}/")
 
 
 def calls(page: Page, name: str) -> None:

@@ -23,6 +23,7 @@ from tests.agents.desk_browser import (
     DESK,
     SCREEN,
     SECOND,
+    call,
     call_next,
     calls,
     customers,
@@ -144,8 +145,7 @@ def test_every_outcome_and_the_next_customer_comes_by_itself(
 
 def test_a_promised_call_comes_due(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     by_key(page, "callback_hour", "")
     told(page, "You will call Customer 0 back on")
     told(page, "No calls are due now. The next one is due on")
@@ -162,8 +162,7 @@ def test_a_promised_call_comes_due(visit: Visits, alice: Account, agent: User) -
 
 def test_keys_do_nothing_while_somebody_types(visit: Visits, alice: Account, agent: User) -> None:
     (order,) = customers(alice, 1)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     page.keyboard.press("n")
     expect(page.get_by_label("Note")).to_be_focused()
     page.keyboard.type("0123456789 e")
@@ -185,8 +184,7 @@ def test_letters_are_what_is_written_on_the_keys(visit: Visits, alice: Account, 
     """On a keyboard of another script, a key does what the Latin letter in its place does."""
     for _ in range(2):
         make_order(alice)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     settled(page)
     for other, place, is_alt_graph in [("q", "KeyA", False), ("¹", "Digit1", True)]:  # no shortcuts
         press_of_layout(page, other, place, modifierAltGraph=is_alt_graph)
@@ -211,8 +209,7 @@ def test_letters_are_what_is_written_on_the_keys(visit: Visits, alice: Account, 
 def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
     person = visit()
-    page = person.sign_in("samira")
-    call_next(page)
+    page = call(person)
     screen = page.url
     page.get_by_label("Note").fill("Livrer le matin")
     page.reload()
@@ -242,8 +239,7 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
 
 def test_so_does_what_is_written_in_panels(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     screen = page.url
     settled(page)
     at = f"{days.today() + timedelta(days=1)}T12:30"
@@ -274,8 +270,7 @@ def test_a_note_is_there_whatever_becomes_of_the_orders(
     visit: Visits, alice: Account, agent: User, supervisor: User
 ) -> None:
     oldest, other = (make_order(alice) for _ in range(2))
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     page.get_by_label("Note").fill("Livrer le matin")
     lifecycle.cancel(oldest.id, actor=Actor.of_staff(supervisor))
     page.reload()
@@ -301,8 +296,7 @@ def test_a_draft_is_its_writers_and_not_the_next_agents_at_the_computer(
 ) -> None:
     (order,) = customers(alice, 1)
     person = visit()
-    page = person.sign_in("samira")
-    call_next(page)
+    page = call(person)
     screen = page.url
     page.get_by_label("Note").fill("Livrer le matin")
     claims.release(Claim.objects.get().id)
@@ -318,16 +312,14 @@ def test_a_draft_is_its_writers_and_not_the_next_agents_at_the_computer(
     claims.release(Claim.objects.get().id)
     person.context.clear_cookies()
 
-    person.sign_in("samira")
-    call_next(page)
+    call(person)
     calls(page, order.customer_name)
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
 
 
 def test_of_who_is_gone_without_a_note_none_is_shown(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 2)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     page.get_by_label("Note").fill("Livrer le matin")
     first = page.url
     press(page, "Confirm")
@@ -341,8 +333,7 @@ def test_of_who_is_gone_without_a_note_none_is_shown(visit: Visits, alice: Accou
 def test_a_refused_outcome_keeps_the_note(visit: Visits, alice: Account, agent: User, supervisor: User) -> None:
     first, second = (make_order(alice) for _ in range(2))
     person = visit()
-    page = person.sign_in("samira")
-    call_next(page)
+    page = call(person)
     page.route("**/state/*", lambda route: route.abort())
     page.get_by_label("Note").fill("Livrer le matin")
     lifecycle.cancel(first.id, actor=Actor.of_staff(supervisor), reason="Duplicate")
@@ -359,8 +350,7 @@ def test_a_refused_time_is_written_anew(visit: Visits, alice: Account, agent: Us
     off = days.today() + timedelta(days=2)
     CallingPeriod.objects.update(last_day=days.today())
     CallingRules.objects.create(account=alice, days_off=[off.isoweekday()])
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     for width in (1366, 375):
         page.set_viewport_size({"width": width, "height": 740})
         by_button(page, "callback", f"{off}T12:00")
@@ -378,8 +368,7 @@ def test_a_refused_time_is_written_anew(visit: Visits, alice: Account, agent: Us
 
 def test_escape_leads_from_a_panel_to_what_opened_it(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     settled(page)
     for place in ("button", "input"):
         page.keyboard.press("7")
@@ -392,8 +381,7 @@ def test_escape_leads_from_a_panel_to_what_opened_it(visit: Visits, alice: Accou
 
 def test_a_double_click_is_one_outcome(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 2)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     page.locator("button[value=confirm]").dblclick()
     calls(page, "Customer 1")
     assert (CallNote.objects.count(), Event.objects.exclude(kind="order.created").count()) == (1, 1)
@@ -406,8 +394,7 @@ def test_a_merchants_cancel_is_told_and_nothing_can_be_pressed(visit: Visits, al
     (order,) = customers(alice, 1)
     _, key = ApiKey.issue(alice, name="Shop")
     person = visit()
-    page = person.sign_in("samira")
-    call_next(page)
+    page = call(person)
     assert int(page.locator("#outcome").get_attribute("data-polled-every")) <= 5
     headers = {"Authorization": f"Bearer {key}"}
     assert page.request.post(f"/api/v1/orders/{order.id}/cancel", headers=headers).status == 200
@@ -444,8 +431,7 @@ def test_of_several_orders_the_chosen_one_is_decided(
     first, second, third = (
         make_order(account, items=items) for account, items in zip((alice, charlie, alice), lines, strict=True)
     )
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("radio", name="Order 2 of 3")).to_be_checked()
     settled(page)
@@ -463,8 +449,7 @@ def test_of_several_orders_the_chosen_one_is_decided(
 
 def test_a_duplicate_is_that_of_the_card_with_the_button(visit: Visits, alice: Account, agent: User) -> None:
     first, second = (make_order(alice) for _ in range(2))
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     expect(page.get_by_role("radio", name="Order 1 of 2")).to_be_checked()
     settled(page)
     button = page.locator(f"section[data-order='{second.id}']").get_by_role(
@@ -479,8 +464,7 @@ def test_an_idle_agent_is_warned_and_then_loses_the_customer(visit: Visits, alic
     customers(alice, 1)
     person = visit()
     person.page.clock.install()
-    page = person.sign_in("samira")
-    call_next(page)
+    page = call(person)
     Claim.objects.update(expires_at=Now() + timedelta(seconds=50))
     page.clock.fast_forward(70_000)
     expect(page.locator("#lease")).to_contain_text("This customer goes back to the queue in a minute")
@@ -516,8 +500,7 @@ def test_two_agents_call_two_customers(visit: Visits, alice: Account, agent: Use
 
 def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent: User, supervisor: User) -> None:
     customers(alice, 1)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     claims.release(Claim.objects.get().id)
     warned(page, "a supervisor released the customer")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()

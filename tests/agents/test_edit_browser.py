@@ -8,21 +8,21 @@ import pytest
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, Route, expect
 
+from agents.desk import claims
 from codservice.accounts.models import Account, User
 from orders.models import Order, ShippingFee
-from tests.agents.desk_browser import call_next, calls, settled, told, warned
+from tests.agents.desk_browser import DESK, call_next, calls, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import TOKENS_LEFT_TO_WEBKIT, Visits, log_in
+from tests.harness.browser import TOKENS_LEFT_TO_WEBKIT, Visit, Visits, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def edit_next(page: Page) -> None:
-    """Go to the edit page of the next customer's order."""
-    call_next(page)
-    page.keyboard.press("e")
-    page.wait_for_url("**/edit/**")
+def edit_next(person: Visit) -> Page:
+    """Sign in and open the edit page of the next customer's order at once, without the pages that lead there."""
+    claim_id = claims.next_customer(User.objects.get(username="samira"))
+    return person.sign_in("samira", to=f"{DESK}{claim_id}/edit/{Order.objects.earliest('id').id}/")
 
 
 @contextmanager
@@ -41,7 +41,9 @@ def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, age
     lines = [order_line(quantity=1, product_name=name, unit_price=Decimal(1000)) for name in ("Robe", "Foulard")]
     order = make_order(alice, items=lines, total_amount=Decimal("2400.50"), shipping_fee=Decimal("400.50"))
     page = visit().sign_in("samira")
-    edit_next(page)
+    call_next(page)
+    page.keyboard.press("e")
+    page.wait_for_url("**/edit/**")
     page.get_by_label("Quantity of Robe").fill("3")
     expect(page.locator("#total")).to_have_text("4\u202f400.50")
     page.get_by_label("Remove Foulard").check()
@@ -69,8 +71,7 @@ def test_amounts_are_written_as_the_language_does(
     language: str, point: str, visit: Visits, alice: Account, agent: User
 ) -> None:
     order = make_order(alice, total_amount=Decimal("2400.50"), shipping_fee=Decimal("400.50"))
-    page = visit(locale=language).sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit(locale=language))
     answer = page.evaluate("fetch(location.href).then(answer => answer.text())")
     assert f"2\u202f400{point}50</output>" in answer
     fee = page.locator("[name=shipping_fee]")
@@ -89,8 +90,7 @@ def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits,
     )
     for name in ("Montre", "Foulard"):
         ProductFactory(account=alice, name=name)
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     for name, instead in (("Montre", "in place of Robe"), ("Foulard", "as a line of its own")):
         page.get_by_label("Find a product").fill(name)
         expect(page.locator("#found li")).to_have_count(1)
@@ -108,8 +108,7 @@ def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits,
 def test_a_product_is_chosen_however_shortly_after_the_last_letter(visit: Visits, alice: Account, agent: User) -> None:
     make_order(alice)
     ProductFactory(account=alice, name="Montre")
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     with held_up(page):
         page.get_by_label("Find a product").fill("Mon")
         page.get_by_role("button", name="Montre").evaluate("button => button.click()")
@@ -131,8 +130,7 @@ def order(alice: Account) -> Order:
 @pytest.fixture
 def page(visit: Visits, order: Order, agent: User) -> Page:
     """The order's edit page, with everything on sale to choose from."""
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     expect(page.locator("#found li")).to_have_count(2)
     return page
 
@@ -194,8 +192,7 @@ def test_who_goes_back_to_the_call_is_asked_about_what_is_not_saved(
     changes: str, visit: Visits, order: Order, agent: User
 ) -> None:
     visited = visit()
-    page = visited.sign_in("samira")
-    edit_next(page)
+    page = edit_next(visited)
     expect(page.locator("#found li")).to_have_count(2)
     back = page.get_by_role("link", name="Back to the call")
     if changes == "nothing":
@@ -227,8 +224,7 @@ def test_who_presses_what_the_service_cannot_do_just_now_is_told(
 ) -> None:
     """A lone 5xx while the service is there says so."""
     person = visit(locale=language)
-    page = person.sign_in("samira")
-    edit_next(page)
+    page = edit_next(person)
     failed, address = page.locator("#failed"), page.locator("[name=customer_address]")
     address.fill("Cité 5 Juillet")
     for press in ("search", "choose", "propose"):
@@ -308,8 +304,7 @@ def test_what_has_the_focus_lies_under_neither_the_head_nor_the_bar(visit: Visit
     for number in range(3):
         ProductFactory(account=alice, name=f"Robe {number}")
     make_order(alice)
-    page = visit(viewport={"width": 375, "height": 740}).sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit(viewport={"width": 375, "height": 740}))
     seen = []
     for key in ["Tab"] * 30 + ["Shift+Tab"] * 30:
         page.keyboard.press(key)
@@ -322,8 +317,7 @@ def test_a_sku_is_not_broken_at_its_hyphen(visit: Visits, alice: Account, agent:
     for length in range(6, 18):
         product = ProductFactory(account=alice, name=f"Kaftan {'n' * length}", sku=f"KAF-{length}")
     make_order(alice, items=[order_line(product_id=product.id, quantity=1)])
-    page = visit(viewport={"width": 375, "height": 740}).sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit(viewport={"width": 375, "height": 740}))
     lines = page.locator("main small bdi").evaluate_all("all => all.map(sku => sku.getClientRects().length)")
     assert len(lines) > 6
     assert set(lines) == {1}
@@ -333,8 +327,7 @@ def test_how_much_is_found_is_read_out_and_not_all_of_it(visit: Visits, alice: A
     for name in ("Robe noire", "Robe rouge", "Foulard"):
         ProductFactory(account=alice, name=name)
     make_order(alice)
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     said = page.locator(".catalog").get_by_role("status")
     for typed, words in (("robe", "2 products to choose from"), ("nothing", "No product of this merchant")):
         page.get_by_label("Find a product").fill(typed)
@@ -377,8 +370,7 @@ def test_a_refused_edit_leads_to_what_was_refused(
 
 def test_enter_in_a_place_takes_the_first_and_saves_nothing(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(alice, customer_wilaya="Alger", customer_commune="Bab Ezzouar")
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     address = page.url
     wilaya, commune = (page.get_by_role("combobox", name=name) for name in ("Wilaya", "Commune"))
     wilaya.fill("ora")
@@ -406,8 +398,7 @@ def test_enter_in_a_place_takes_the_first_and_saves_nothing(visit: Visits, alice
 
 def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: Account, agent: User) -> None:
     make_order(alice)
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     wilaya = page.get_by_role("combobox", name="Wilaya")
     wilaya.fill("o")
     expect(page.get_by_role("option").first).to_be_visible()
@@ -425,8 +416,7 @@ def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: A
 def test_the_commune_stays_while_the_wilaya_is_the_same_place(visit: Visits, alice: Account, agent: User) -> None:
     """However the wilaya is spelled, even with a slip. Another one drops the commune; with its own it comes back."""
     order = make_order(alice, customer_wilaya="Alger", customer_commune="Bab Ezzouar")
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     wilaya, commune = (page.get_by_role("combobox", name=name) for name in ("Wilaya", "Commune"))
 
     def write(text: str) -> None:
@@ -456,8 +446,7 @@ def test_a_fee_that_was_agreed_stays_while_the_wilaya_does(visit: Visits, alice:
     make_order(alice, customer_wilaya="Alger")
     for wilaya_code, fee in (("16", 400), ("31", 700)):
         ShippingFee.objects.create(account=alice, wilaya_code=wilaya_code, home=fee)
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     fee = page.get_by_label("Shipping fee", exact=True)
     fee.fill("250")
     for text, expected in (("Algerr", "250"), ("Alger", "250"), ("Oran", "700")):
@@ -469,8 +458,7 @@ def test_a_fee_that_was_agreed_stays_while_the_wilaya_does(visit: Visits, alice:
 
 def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(alice)
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     Session.objects.all().delete()
     warned(page, "You have been signed out. What you wrote is kept here")
@@ -494,8 +482,7 @@ def test_what_is_typed_outlives_a_save_that_failed(
     """302: someone who has just been signed out is sent to the login."""
     order = make_order(alice)
     person = visit()
-    page = person.sign_in("samira")
-    edit_next(page)
+    page = edit_next(person)
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     save = page.get_by_role("button", name="Save the changes")
     if statuses == [302]:
@@ -524,8 +511,7 @@ def test_what_is_typed_outlives_a_save_that_failed(
 
 def test_amounts_may_be_typed_in_arabic(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(alice)
-    page = visit().sign_in("samira")
-    edit_next(page)
+    page = edit_next(visit())
     page.get_by_label("Shipping fee", exact=True).fill("١٬٥٠٠٫٢٥")
     expect(page.locator("#total")).to_have_text("6\u202f000.75")
     page.get_by_role("button", name="Save the changes").click()

@@ -10,7 +10,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
-from tests.agents.desk_browser import DESK, SCREEN, SECOND, call_next, calls, customers, settled, told
+from tests.agents.desk_browser import DESK, SCREEN, SECOND, call, call_next, calls, customers, settled, told
 from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
@@ -56,8 +56,7 @@ def test_a_double_press_decides_one_customer(
 def test_nor_two_orders_of_one_customer(visit: Visits, alice: Account, agent: User) -> None:
     for name in ("Robe", "Montre"):
         make_order(alice, items=[order_line(quantity=1, product_name=name, unit_price=1)])
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     settled(page)
     press_twice(page, "1", apart=400, by_mouse=False)
     told(page, "is confirmed")
@@ -70,8 +69,7 @@ def test_a_possible_duplicate_is_confirmed_with_a_second_press_that_is_no_double
 ) -> None:
     for _ in range(2):
         make_order(alice)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     settled(page)
     press_twice(page, "1", apart=400, by_mouse=False)
     expect(page.locator(".sure")).to_contain_text("Confirm it all the same?")
@@ -89,8 +87,7 @@ def test_a_double_click_ships_and_does_not_deliver(
 ) -> None:
     order = make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-    page = visit().sign_in("karim")
-    page.goto(f"/console/orders/order/{order.id}/")
+    page = visit().sign_in("karim", to=f"/console/orders/order/{order.id}/")
     ship = page.get_by_role("button", name="Handed to the courier")
     expect(ship).to_be_enabled()
     box = ship.bounding_box()
@@ -117,8 +114,7 @@ def test_out_of_reach_nothing_can_be_pressed_and_the_note_is_kept(
 
 
 def _lose_and_find(person: Visit, door: Door, gone: str) -> None:
-    page = person.sign_in("samira")
-    call_next(page)
+    page = call(person)
     settled(page)
     screen = page.url
     page.get_by_label("Note").fill("Livrer le matin")
@@ -191,8 +187,7 @@ def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Ac
     """Not every browser focuses a button that is clicked."""
     (order,) = customers(alice, 1)
     waits(order, CallState.CALLBACK, agent=agent)
-    page = visit().sign_in("samira")
-    page.goto(DESK)
+    page = visit().sign_in("samira", to=DESK)
     looks: list[Route] = []
     page.route("**/now/", lambda route: looks.append(route))
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
@@ -209,8 +204,7 @@ def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Ac
 def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits, alice: Account, agent: User) -> None:
     """A trembling hand's double `2` must not choose “Customer unreachable”, and no key decides beside an open panel."""
     (order,) = customers(alice, 1)
-    page = visit().sign_in("samira")
-    call_next(page)
+    page = call(visit())
     settled(page)
     press_twice(page, "2", apart=300, by_mouse=False)
     page.keyboard.press("Escape")
