@@ -169,18 +169,22 @@ def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit],
 
 @pytest.mark.django_db(transaction=True)
 def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, settings: Any) -> None:
-    """However long the word, everything else stays in sight, on a phone and on a desk."""
+    """However long the word, everything else stays in sight, on a phone and on a desk.
+
+    Nor does a page that asks before it is left ask who has not touched it.
+    """
     settings.PAGE_RATE_LIMIT = 1_000_000
     world = make_world()
     signs = inscribe("x" * 2_000)
-    visited, too_wide = set(), []
+    visited, too_wide, watching, asking = set(), [], set(), []
     for person in PEOPLE[1:]:
         client = world.client(person)
         visitor = visit()
         visitor.signed_in_as(client)
         # Histories only name people who work here.
         for name, path, answer in pages_of(client, person, PARTS | HISTORIES):
-            shown = (name, frozenset(sign for sign in signs if sign in answer.content.decode()))
+            text = answer.content.decode()
+            shown = (name, frozenset(sign for sign in signs if sign in text))
             if shown in visited:
                 continue
             visited.add(shown)
@@ -189,8 +193,14 @@ def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, setti
                 page.set_viewport_size({"width": width, "height": 740})
                 if (found := page.evaluate("document.documentElement.scrollWidth")) > width:
                     too_wide.append((path, width, found))
+            if "unsent" in text:
+                watching.add(name)
+                if not page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))"):
+                    asking.append(path)
     assert len(visited) > 100
     assert too_wide == []
+    assert len(watching) > 40
+    assert asking == []
 
 
 def test_no_name_turns_a_heading_around(world: World) -> None:

@@ -1,6 +1,7 @@
-"""Someone who has written something is asked before leaving its page; anyone else is never asked."""
+"""Someone who has written something is asked before leaving its page; anyone else is never asked.
 
-from typing import Any
+That no page asks who has not touched it is in test_hostile_texts.py, which opens them all.
+"""
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -13,8 +14,6 @@ from orders import lifecycle
 from orders.models import Order
 from tests import factories
 from tests.harness.browser import PASSWORD, Visit, Visits
-from tests.harness.world import make_world
-from tests.pages.doors import pages_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEW_PRODUCT = "/account/products/new"
@@ -40,8 +39,7 @@ def visited(visit: Visits, alice: Account) -> Visit:
     """Alice's browser, on the form of a new product."""
     ApiKey.issue(alice, name="Till", is_test=True)
     visited = visit()
-    visited.sign_in(alice.holder.email, "/account/login")
-    visited.page.goto(NEW_PRODUCT)
+    visited.sign_in(alice.holder.email, "/account/login", to=NEW_PRODUCT)
     return visited
 
 
@@ -159,23 +157,6 @@ def test_nobody_is_asked_for_nothing(visited: Visit) -> None:
     page.wait_for_url("**/account/orders")
 
 
-def test_no_page_asks_who_has_not_touched_it(visit: Visits, db: None, settings: Any) -> None:
-    settings.PAGE_RATE_LIMIT = 1_000_000
-    world = make_world()
-    seen, asking = set(), []
-    for person in ("holder", "supervisor", "operator"):
-        client = world.client(person)
-        visitor = visit()
-        visitor.signed_in_as(client)
-        for name, path, answer in pages_of(client, person, seen):
-            if "unsent" in answer.content.decode():
-                seen.add(name)
-                if not visitor.look_at(path).evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))"):
-                    asking.append(path)
-    assert len(seen) > 40
-    assert asking == []
-
-
 def test_a_file_that_is_chosen_is_asked_about_until_it_is_sent(visited: Visit) -> None:
     page = visited.page
     page.goto("/account/products/upload")
@@ -191,8 +172,7 @@ def test_a_file_that_is_chosen_is_asked_about_until_it_is_sent(visited: Visit) -
 def test_a_supervisor_is_asked_too(visit: Visits, alice: Account) -> None:
     supervisor = factories.AgentFactory(role="Supervisors")
     visited = visit()
-    page = visited.sign_in(supervisor.username)
-    page.goto(f"/console/rules/{alice.id}/")
+    page = visited.sign_in(supervisor.username, to=f"/console/rules/{alice.id}/")
     page.locator("[name=script_fr]").click()
     page.keyboard.type("Bonjour {nom}")
     for _ in range(2):  # a press that came to nothing does not block the next
@@ -208,8 +188,7 @@ def test_a_supervisor_is_asked_too(visit: Visits, alice: Account) -> None:
 def test_orders_that_are_chosen_of_a_list_are_let_go_without_a_question(visit: Visits, alice: Account) -> None:
     order = factories.make_order(alice)
     Order.objects.update(call_state="review")
-    page = visit().sign_in(factories.AgentFactory(role="Supervisors").username)
-    page.goto("/console/review/")
+    page = visit().sign_in(factories.AgentFactory(role="Supervisors").username, to="/console/review/")
     page.locator(f"[value='{order.id}'][name=order]").click()
     page.locator(f"#name-{order.id}").click()
     page.wait_for_url(f"**/console/orders/order/{order.id}/")
@@ -220,8 +199,7 @@ def test_to_phone_is_not_to_leave(visit: Visits, alice: Account) -> None:
     order = factories.make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     visited = visit()
-    page = visited.sign_in(agent.username)
-    page.goto(f"/console/orders/order/{order.id}/")
+    page = visited.sign_in(agent.username, to=f"/console/orders/order/{order.id}/")
     field = type_into(page, "note", "Livrer le matin")
     page.locator("a.phone").click()
     with visited.asked():
