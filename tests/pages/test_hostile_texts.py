@@ -168,22 +168,29 @@ def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit],
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, settings: Any) -> None:
-    """However long the word, everything else stays in sight, on a phone and on a desk.
+def test_no_word_makes_a_page_wider_or_turns_a_heading_around(
+    visit: Callable[..., Visit], db: None, settings: Any
+) -> None:
+    """However long the word, everything else stays in sight, on a phone and on a desk. Others' marks of direction stay
+    within what they wrote; a title has no room for `bdi`.
 
     Nor does a page that asks before it is left ask who has not touched it.
     """
     settings.PAGE_RATE_LIMIT = 1_000_000
     world = make_world()
-    signs = inscribe("x" * 2_000)
-    visited, too_wide, watching, asking = set(), [], set(), []
-    for person in PEOPLE[1:]:
+    signs = inscribe("\u202e" + "x" * 2_000)
+    visited, too_wide, turned, kept, watching, asking = set(), [], [], set(), set(), []
+    for person in PEOPLE:
         client = world.client(person)
         visitor = visit()
         visitor.signed_in_as(client)
         # Histories only name people who work here.
         for name, path, answer in pages_of(client, person, PARTS | HISTORIES):
             text = answer.content.decode()
+            headings = re.findall(r"<title>.*?</title>|<h1.*?</h1>", text, re.DOTALL)
+            if "\u202e" in "".join(re.sub(r"<bdi.*?</bdi>", "", heading) for heading in headings):
+                turned.append(path)
+            kept |= {name} if "\u202e" in "".join(headings) else set()
             shown = (name, frozenset(sign for sign in signs if sign in text))
             if shown in visited:
                 continue
@@ -199,23 +206,10 @@ def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, setti
                     asking.append(path)
     assert len(visited) > 100
     assert too_wide == []
-    assert len(watching) > 40
-    assert asking == []
-
-
-def test_no_name_turns_a_heading_around(world: World) -> None:
-    """Others' marks of direction stay within what they wrote. A title has no room for `bdi`."""
-    inscribe("\u202ex")
-    turned, kept = [], set()
-    for person in PEOPLE:
-        for name, path, answer in pages_of(world.client(person), person, HISTORIES):
-            headings = re.findall(r"<title>.*?</title>|<h1.*?</h1>", answer.content.decode(), re.DOTALL)
-            ours = [re.sub(r"<bdi.*?</bdi>", "", heading) for heading in headings]
-            if "\u202e" in "".join(ours):
-                turned.append(path)
-            kept |= {name} if "\u202e" in "".join(headings) else set()
     assert turned == []
     assert len(kept) > 3
+    assert len(watching) > 40
+    assert asking == []
 
 
 # --- Texts that are typed --------------------------------------------------------------------------------------------
