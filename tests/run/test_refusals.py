@@ -18,6 +18,7 @@ from codservice.secret_file import secrets
 from tests.harness.background import eventually
 from tests.harness.database import database_url, environment
 from tests.harness.manage import PRODUCTION
+from tests.harness.processes import CHECKOUT
 from tests.harness.python import run_python
 from tests.harness.service import running_service
 
