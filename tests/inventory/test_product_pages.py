@@ -42,9 +42,13 @@ def test_a_product_is_made(browser: Client, alice: Account) -> None:
     assert "<img" not in text.partition("<main")[2]
 
 
-def test_one_that_is_there_is_not_made_again(browser: Client, robe: Product) -> None:
-    answer = browser.post(f"{PAGE}/new", GOOD | {"sku": "ROB-01", "stock_quantity": "1"})
+def test_one_that_is_there_is_not_made_again(
+    browser: Client, robe: Product, django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks() as afterwards:
+        answer = browser.post(f"{PAGE}/new", GOOD | {"sku": "ROB-01", "stock_quantity": "1"})
     assert answer.status_code == 422
+    assert (afterwards, kinds_told()) == ([], {})
     assert "A product with this SKU already exists." in answer.content.decode()
     robe.refresh_from_db()
     assert (robe.name, robe.stock_quantity) == ("Robe", 3)
@@ -89,11 +93,15 @@ def test_a_record_is_changed_and_its_stock_is_not(browser: Client, robe: Product
 
 
 @pytest.mark.parametrize("what", ["changed", "forged", "missing"])
-def test_what_somebody_else_has_changed_is_not_overwritten(browser: Client, robe: Product, what: str) -> None:
+def test_what_somebody_else_has_changed_is_not_overwritten(
+    browser: Client, robe: Product, what: str, django_capture_on_commit_callbacks: Any
+) -> None:
     opened = {"changed": seen(browser, robe), "forged": "x:y", "missing": ""}[what]
     Product.objects.filter(id=robe.id).update(price=1)
-    answer = browser.post(f"{PAGE}/{robe.id}", GOOD | {"seen": opened}, follow=True)
+    with django_capture_on_commit_callbacks() as afterwards:
+        answer = browser.post(f"{PAGE}/{robe.id}", GOOD | {"seen": opened}, follow=True)
     assert "Check the product" in answer.content.decode()
+    assert (afterwards, kinds_told()) == ([], {})
     assert {GOOD[name] for name in ("name", "price", "script")} <= set(answer.context["form"].data.values())
     robe.refresh_from_db()
     assert (robe.name, robe.price) == ("Robe", 1)
