@@ -13,6 +13,13 @@ logger = logging.getLogger(__name__)
 # The rest between two batches, as a multiple of the time of the last one, so that requests hardly notice.
 REST = 3.0
 BATCH = 1000  # rows that one statement deletes
+# What is deleted by a wrong clock does not come back. A machine may start with a wrong date, which its time service
+# soon sets right, or be given one by mistake.
+SETTLING = timedelta(minutes=15)  # from a worker's first look at the clock until it deletes anything
+JUMP = timedelta(hours=1)
+MISTRUST = timedelta(days=1)  # after a jump of the database's clock: time for somebody to see it
+# Nobody sets it, and where the system has such a clock it goes on while the machine sleeps.
+_STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Sweep(Protocol):
@@ -86,3 +93,37 @@ def old_rows(table: str, name: str, kept: timedelta, *, at: str, key: str = "id"
                 yield {name: deleted}
 
     return sweep
+
+
+def now() -> datetime:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        found: datetime = cursor.fetchone()[0]
+    return found
+
+
+class DatabaseClock:
+    """The database's clock, compared with a steady one from time to time."""
+
+    def __init__(self, settling: timedelta = SETTLING) -> None:
+        self._settling = settling
+        self._ahead: float | None = None  # none until the first look: workers are forked with what was loaded before
+        self._trusted_from = 0.0
+
+    def is_trusted(self) -> bool:
+        """Look at it, and return whether it has gone evenly for long enough to delete what is old by it."""
+        here = time.clock_gettime(_STEADY_CLOCK)
+        before, self._ahead = self._ahead, now().timestamp() - here
+        if before is None:
+            self._trusted_from = here + self._settling.total_seconds()
+        elif abs(self._ahead - before) > JUMP.total_seconds():
+            self._trusted_from = here + MISTRUST.total_seconds()
+            logger.error(
+                "the database's clock was set by %+.1f hours, so nothing is pruned for a day. If it is right, run"
+                " `manage.py prune`.",
+                (self._ahead - before) / 3600,
+            )
+        return here >= self._trusted_from
+
+
+database_clock = DatabaseClock()

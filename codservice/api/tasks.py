@@ -1,10 +1,13 @@
 from celery import shared_task
 from django.utils import timezone
 
-from codservice.api import retention
+from codservice import retention
+from codservice.api.retention import idempotency_keys
 
 
 @shared_task
 def forget_idempotency_keys() -> int:
     """Prune answers every few minutes, besides the daily sweep: there may be one for each order."""
-    return sum(counts["idempotency_keys"] for counts in retention.idempotency_keys(timezone.now(), dry_run=False))
+    if not retention.database_clock.is_trusted():
+        return 0
+    return sum(counts["idempotency_keys"] for counts in idempotency_keys(timezone.now(), dry_run=False))

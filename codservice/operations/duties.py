@@ -5,13 +5,6 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 
-def now() -> datetime:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        found: datetime = cursor.fetchone()[0]
-    return found
-
-
 def note(name: str) -> None:
     """Note that the duty was done now."""
     with connection.cursor() as cursor:

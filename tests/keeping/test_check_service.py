@@ -24,6 +24,7 @@ from codservice.celery import app
 from codservice.operations import checks, duties, tasks
 from codservice.operations.management.commands import check_service
 from codservice.operations.models import Duty
+from codservice.retention import DatabaseClock
 from inventory import ledger, stock
 from inventory.models import Product
 from orders import counts
@@ -202,7 +203,7 @@ def test_only_beat_gives_beats_sign_of_life(settings):
 
 
 def test_a_round_of_retention_that_never_ends_is_told(all_is_well, monkeypatch):
-    monkeypatch.setattr(tasks, "database_clock", tasks.DatabaseClock(settling=timedelta(0)))
+    monkeypatch.setattr("codservice.retention.database_clock", DatabaseClock(settling=timedelta(0)))
     tasks.prune()
     assert problem("retention") == ""
 
