@@ -81,9 +81,11 @@ def data_dir() -> Path:
     # literal name.
     if chosen and (chosen.startswith("~") or chosen != chosen.strip()):
         raise CannotStart(f"DATA_DIR {chosen!r} must be a path without ~ and without spaces around it.")
-    if chosen and os.path.islink(chosen) and not os.path.exists(chosen):  # such as to a disk that is not mounted
-        raise CannotStart(f"DATA_DIR {chosen} is a link to {os.path.realpath(chosen)}, which is not there.")
-    return Path(os.path.realpath(chosen or _users_folder()))
+    path = Path(chosen).absolute() if chosen else _users_folder()
+    for each in (path, *path.parents):
+        if os.path.islink(each) and not os.path.exists(each):  # such as to a disk that is not mounted
+            raise CannotStart(f"DATA_DIR {path}: {each} is a link to {os.path.realpath(each)}, which is not there.")
+    return Path(os.path.realpath(path))
 
 
 def _users_folder() -> Path:

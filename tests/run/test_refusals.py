@@ -142,9 +142,10 @@ def test_a_data_folder_has_one_path_however_it_is_reached(tmp_path, monkeypatch)
     """Servers are found by it, so a command must not look for them elsewhere than `make run` has put them."""
     folder, link = tmp_path / "disk/data", tmp_path / "link"
     link.symlink_to(folder.parent)
-    monkeypatch.setenv("DATA_DIR", str(link))
-    with pytest.raises(CannotStart, match=f"{link} is a link to {folder.parent}, which is not there"):
-        data_dir()
+    for path in (link, link / "data", f"{link}/"):
+        monkeypatch.setenv("DATA_DIR", str(path))
+        with pytest.raises(CannotStart, match=f"{link} is a link to {folder.parent}, which is not there"):
+            data_dir()
     folder.mkdir(parents=True)
     for path in (folder, link / "data", link / "new"):
         monkeypatch.setenv("DATA_DIR", str(path))

@@ -189,7 +189,7 @@ def test_few_files_are_under_way_at_a_time(browser: Client) -> None:
 
 def test_a_file_of_long_rows_is_not_held_in_memory(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A spreadsheet of some kilobytes may have a text of maximal length in each cell."""
-    monkeypatch.setattr(arrival, "PIECE_BYTES", 4 << 20)  # arrives in ten requests instead of 140
+    monkeypatch.setattr(arrival, "PIECE_BYTES", 4 << 20)  # arrives in ten requests instead of 280
     rows = [[f"SKU-{number}", *["x" * 125_000] * 8] for number in range(36)]
     header = ["SKU", "Name", *"abcdefg"]
     upload = send(browser, csv_of(rows, header), "products.csv", "/account/products/upload")
