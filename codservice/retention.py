@@ -1,6 +1,7 @@
 """Deleting what is old. Apps register sweeps; the command `prune` and beat's task run them."""
 
 import logging
+import math
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -108,7 +109,7 @@ class DatabaseClock:
     def __init__(self, settling: timedelta = SETTLING) -> None:
         self._settling = settling
         self._ahead: float | None = None  # none until the first look: workers are forked with what was loaded before
-        self._trusted_from = 0.0
+        self._trusted_from = math.inf
 
     def is_trusted(self) -> bool:
         """Look at it, and return whether it has gone evenly for long enough to delete what is old by it."""
