@@ -280,7 +280,7 @@ def _take_in(upload: Upload) -> None:
     if unknown := {*upload.mapping, *upload.constants} - {column.name for column in kind.columns}:
         raise _OfAnotherVersion(f"upload {upload.id} has columns unknown here: {', '.join(sorted(unknown))}")
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
-    intake = kind(upload.account_id, actor=actor, constants=upload.constants)
+    intake = kind(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
     # The matched columns, and those that a report added.
     places = {title: place for place, title in enumerate(upload.titles) if title in ADDED} | upload.mapping
     rows = (
@@ -304,6 +304,12 @@ def _take_in(upload: Upload) -> None:
         _end(upload, Status.DONE)
     else:  # some of its rows are gone
         _end(upload, Status.FAILED, _GIVEN_UP)
+
+
+def _proposed(upload: Upload) -> dict[str, str]:
+    """The constants of a file that was matched by the version without constants, which assumed these."""
+    columns = KINDS[upload.kind].intake.columns
+    return {each.name: each.constant for each in columns if each.constant and each.name not in upload.mapping}
 
 
 def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:
