@@ -126,14 +126,15 @@ def test_a_worker_has_its_second_to_answer_however_little_is_waited(all_is_well,
 class RefusingMailServer(socketserver.StreamRequestHandler):
     def handle(self):
         self.wfile.write(b"220 mail.example ESMTP\r\n")
-        answers = {b"EHLO": b"250-mail.example\r\n250 AUTH PLAIN\r\n", b"AUTH": b"535 5.7.8 s3cret is wrong\r\n"}
+        answers = {b"EHLO": b"250-mail.example\r\n250 AUTH PLAIN\r\n", b"AUTH": b"535 5.7.8 shop is wrong\r\n"}
         while line := self.rfile.readline():
             self.wfile.write(answers.get(line[:4].upper(), b"221 Bye\r\n"))
 
 
 def test_a_mail_server_that_refuses_the_log_in_or_is_not_there_is_told_of(all_is_well, settings):
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "shop", "s3cret"
+    login = "shop"
+    settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = login
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), RefusingMailServer) as server:
         settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
         serving = Background(server.serve_forever)
