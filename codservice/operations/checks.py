@@ -119,5 +119,7 @@ def mail() -> str:
             return ""
     except SMTPAuthenticationError as error:
         return f"the server refuses the user or password of EMAIL_URL ({error.smtp_code}). Correct them, and restart."
+    except UnicodeError:  # without its text, which quotes signs of the password
+        return "the host, user or password of EMAIL_URL has signs that SMTP cannot send. Use ASCII."
     except OSError as error:  # SMTP's others included
         return f"cannot be sent ({error}). Check the mail server and EMAIL_URL."

@@ -141,6 +141,8 @@ def test_a_mail_server_that_refuses_the_log_in_or_is_not_there_is_told_of(all_is
         assert problem("mail") == (
             "the server refuses the user or password of EMAIL_URL (535). Correct them, and restart."
         )
+        settings.EMAIL_HOST_USER = "boutique-été"
+        assert problem("mail") == "the host, user or password of EMAIL_URL has signs that SMTP cannot send. Use ASCII."
         server.shutdown()
         serving.result()
     assert re.fullmatch(r"cannot be sent \(.*refused\). Check the mail server and EMAIL_URL.", problem("mail"))
