@@ -23,13 +23,13 @@ class Lookups:
         return len(self._held)
 
     def addresses(self, transfer: Transfer) -> list[str] | None:
-        """Return the addresses of the attempt's host, or an empty list when its URL has an address instead of a name.
+        """Return the addresses of the attempt's host, or the one that its URL has instead of a name.
 
         None means that it is held until the name has been looked up. Raises ValueError for a URL that cannot be parsed.
         """
         name, _ = _name_and_port(transfer.post.url)
         if not name:
-            return []
+            return [urlsplit(transfer.post.url).hostname or ""]
         if answer := self._resolver.known(name):
             return answer[1]
         self._held[id(transfer)] = transfer
