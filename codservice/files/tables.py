@@ -99,7 +99,7 @@ class Table:
                 self._encoding = encoding
             else:
                 raise UnreadableTable(_NOT_UTF_8.format(self))
-        self._above, groups = self._rows_above(columns)
+        self._above, groups = _find_header((cells for *_, cells in self._all_records()), columns)
         header = next(islice(self._all_records(), self._above, None), (1, 1, []))[2]
         self.header = header = [title or group for title, group in zip_longest(header, groups, fillvalue="")]
         if not any(header):
@@ -157,34 +157,6 @@ class Table:
     def _open(self) -> AbstractContextManager[IO[bytes]]:
         return self.path.open("rb") if self._file is None else nullcontext(self._file)
 
-    def _rows_above(self, columns: tuple[Column, ...]) -> tuple[int, list[str]]:
-        """How many rows precede the header, and the last one's cells if they name groups of columns."""
-        titles: dict[int, list[str]] = {}
-        first: int | None = None  # the first row with two cells, which may be a period, a shop's name or groups
-        groups: list[str] = []
-        for above, (_, _, cells) in enumerate(islice(self._all_records(), MAX_ABOVE + 1)):
-            filled = sum(map(bool, cells))
-            if first is not None:
-                named = _count_named(cells, columns)
-                if groups:
-                    is_more = named > _count_named(groups, columns) and filled > sum(map(bool, groups))
-                    return (above, groups) if named >= SURE and is_more else (first, [])
-                if named >= SURE:
-                    return above, []
-                if above - first >= MAX_TITLES:
-                    break
-            elif filled > 1:
-                if (title := _title_in_its_place(titles, cells, columns)) is not None:
-                    return title, []
-                if len(columns) < SURE:
-                    return above, []
-                first, groups = above, cells if _count_named(cells, columns) > 1 else []
-            elif filled:
-                titles[above] = cells
-                if len(titles) > MAX_TITLES:
-                    break
-        return next(iter(titles), 0) if first is None else first, []
-
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         """For each row of the file, the lines in which it begins and ends, and its cells."""
         if self._rows is not None:
@@ -219,6 +191,36 @@ class Table:
             raise UnreadableTable(_NOT_UTF_8.format(self)) from None
         except csv.Error as error:
             raise UnreadableTable(f"{self} is not a CSV file: line {line}: {error}.") from None
+
+
+def _find_header(rows: Iterator[list[str]], columns: tuple[Column, ...]) -> tuple[int, list[str]]:
+    """How many rows precede the header, and the last one's cells if they name groups of columns."""
+    numbered = enumerate(islice(rows, MAX_ABOVE + 1))
+    titles: dict[int, list[str]] = {}
+    for above, cells in numbered:
+        if _count_filled(cells) > 1:
+            break
+        if any(cells):
+            titles[above] = cells
+        if len(titles) > MAX_TITLES:
+            return min(titles), []
+    else:
+        return min(titles, default=0), []
+    if (title := _title_in_its_place(titles, cells, columns)) is not None:
+        return title, []
+    if len(columns) < SURE:
+        return above, []
+    # Rows with two cells begin here: with the header, or with what stands above it.
+    if (named := _count_named(cells, columns)) > 1:
+        _, below = next(numbered, (0, []))
+        names_more = _count_named(below, columns) >= max(SURE, named + 1)
+        return (above + 1, cells) if names_more and _count_filled(below) > _count_filled(cells) else (above, [])
+    sure = (lower for lower, below in islice(numbered, MAX_TITLES) if _count_named(below, columns) >= SURE)
+    return next(sure, above), []
+
+
+def _count_filled(cells: list[str]) -> int:
+    return sum(map(bool, cells))
 
 
 def _count_named(cells: list[str], columns: tuple[Column, ...]) -> int:
