@@ -37,7 +37,6 @@ class FileCommand(Command):
 
     required: Sequence[str] = ()  # columns
     named_by: Sequence[str] = ()  # columns by which people recognise an entry
-    batch = 1000  # rows
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="CSV or XLSX; - is CSV from standard input")
@@ -65,19 +64,12 @@ class FileCommand(Command):
     def handle(self, *, file: Path, report: Path | None, **options: Any) -> None:
         self.intake, self.dry_run = self.begin(options), options["dry_run"]
         self.atomic = options.get("atomic", False) and not self.dry_run
+        self.is_kept = not self.atomic
         self.counts: Counter[str] = Counter(dict.fromkeys((*self.intake.counted, "refused"), 0))
         self.shown: list[tuple[Entry, Errors]] = []
         if report and (fault := reports.why_not_at(report, file)):
             raise CommandError(fault)
-        table = self.open_table(file)
-        self.is_kept = not self.atomic
-        stopped: BaseException | None = None
-        try:
-            self.take_table(table, report)
-        except (UnreadableTable, KeyboardInterrupt, SystemExit, OperationalError, OSError) as error:
-            if isinstance(error, OSError) and not any(self.counts.values()):
-                raise CommandError(_what_stopped(error, report or file)) from None
-            stopped = error
+        stopped = self.take_table(self.open_table(file), report)
         if not self.is_kept:
             self.forget_counts()
         self.tell(as_json=options["json"])
@@ -85,15 +77,15 @@ class FileCommand(Command):
             said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped)}"
             raise CommandError(said, returncode=_status_of(stopped))
         if refused := self.counts["refused"]:
-            if self.dry_run or not self.is_kept:  # the report alone would leave out all other rows
-                what = "Nothing from this run was kept. Correct the whole file"
-            else:
-                what = f"Correct {report or 'what --report FILE writes'}"
-            raise CommandError(f"Refused: {refused}. {what}, and give it to this command.")
+            raise CommandError(f"Refused: {refused}. {self.what_to_correct(report)}, and give it to this command.")
+
+    @property
+    def keeps_nothing(self) -> bool:
+        return self.dry_run or not self.is_kept
 
     def how_to_go_on(self, stopped: BaseException) -> str:
         is_cut = isinstance(stopped, UnreadableTable)
-        if self.dry_run or not self.is_kept:
+        if self.keeps_nothing:
             again = "this again with the whole file" if is_cut else "the same command again"
             return f"Run {again}. Nothing from this run was kept."
         if again := self.again():
@@ -101,6 +93,11 @@ class FileCommand(Command):
         if is_cut:
             return "What comes before is done. Run this again with the whole file."
         return "Run the same command again. It continues where it stopped."
+
+    def what_to_correct(self, report: Path | None) -> str:
+        if self.keeps_nothing:  # the report alone would leave out all other rows
+            return "Nothing from this run was kept. Correct the whole file"
+        return f"Correct {report or 'what --report FILE writes'}"
 
     def open_table(self, file: Path) -> Table:
         """The file as a table. Raises CommandError."""
@@ -123,17 +120,24 @@ class FileCommand(Command):
         except OSError as error:
             raise UnreadableTable(f"{table} cannot be read: {error.strerror}.") from None
 
-    def take_table(self, table: Table, report: Path | None) -> None:
+    def take_table(self, table: Table, report: Path | None) -> BaseException | None:
+        """Take the rows in, and return what stopped it halfway. Raises CommandError for a disk that fails at once."""
         rows = self.rows_of(table)
-        with reports.written(report, table) as add, _rare_collections():
-            with transaction.atomic() if self.atomic else nullcontext():
-                if self.atomic:
-                    self.hold()
-                for batch in batches(self.intake.entries(rows), self.batch):
-                    self.take_batch(batch, add)
-                if is_undone := self.atomic and self.counts["refused"] > 0:
-                    transaction.set_rollback(True)
-            self.is_kept = not is_undone
+        try:
+            with reports.written(report, table) as add, _rare_collections():
+                with transaction.atomic() if self.atomic else nullcontext():
+                    if self.atomic:
+                        self.hold()
+                    for batch in batches(self.intake.entries(rows), self.intake.batch):
+                        self.take_batch(batch, add)
+                    if is_undone := self.atomic and self.counts["refused"] > 0:
+                        transaction.set_rollback(True)
+                self.is_kept = not is_undone
+        except (UnreadableTable, KeyboardInterrupt, SystemExit, OperationalError, OSError) as error:
+            if isinstance(error, OSError) and not any(self.counts.values()):
+                raise CommandError(_what_stopped(error, report or table.path)) from None
+            return error
+        return None
 
     def forget_counts(self) -> None:
         for name in self.intake.counted:

@@ -53,7 +53,6 @@ class OrderRows(Intake):
     # Counts orders, not rows, of which there may be several times as many.
     counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders that already exist")}
     refused = _("Orders refused")
-    batch = 500  # rows: some tenths of a second
     has_own_fees = False  # whether an order with neither fee nor total gets the account's fee for where it goes
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
@@ -151,6 +150,7 @@ class OrderRows(Intake):
 class UploadedOrderRows(OrderRows):
     """The rows of a file that a merchant uploads."""
 
+    batch = 500  # rows: some tenths of a second
     has_own_fees = True  # like an order that is written by hand
 
 

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
 from codservice.files.tables import Table
-from inventory.management.commands import import_products
 from inventory.models import Product, StockMovement
+from inventory.product_files import ProductRows
 from tests.factories import ProductFactory
 from tests.harness.manage import printed
 from tests.harness.sheets import write_xlsx
@@ -222,7 +222,7 @@ def test_a_dry_run_says_what_would_happen_and_changes_nothing(alice: Account, wr
 
 
 def test_atomic_imports_all_or_nothing(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_products.Command, "batch", 2)
+    monkeypatch.setattr(ProductRows, "batch", 2)
     good = [(f"P{number}", "Robe", "1", "1", "") for number in range(5)]
 
     result, status = run(write(*good, ("BAD", "", "1", "", ""), ("P9", "Robe", "x", "", "")), alice, "--atomic")
@@ -240,7 +240,7 @@ def test_atomic_imports_all_or_nothing(alice: Account, write: Any, monkeypatch: 
 def test_a_file_is_imported_in_batches_of_a_few_statements(
     alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_products.Command, "batch", 100)
+    monkeypatch.setattr(ProductRows, "batch", 100)
     path = write(*((f"P{number:03}", "Robe", "1", str(number), "") for number in range(250)))
 
     with CaptureQueriesContext(connection) as queries:

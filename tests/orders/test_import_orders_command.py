@@ -24,7 +24,6 @@ from codservice.files import file_command
 from codservice.files.safe_csv import SafeWriter
 from codservice.files.tables import Row, Table
 from orders import customer_data
-from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderItem, Status, StatusChange
 from orders.order_files.rows import OrderRows
 from tests.factories import make_order
@@ -263,7 +262,7 @@ def interrupted(path: Path, account: Account, *options: str) -> tuple[str, str]:
 def test_interrupted_it_says_which_orders_without_a_number_are_in(
     alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(Command, "batch", 2)
+    monkeypatch.setattr(OrderRows, "batch", 2)
     path, whole, batches = write([row(external_id="")] * 5), OrderRows.take, []
 
     def stopped(self: OrderRows, entries: Any) -> Any:
@@ -322,7 +321,7 @@ def test_who_is_erased_meanwhile_may_be_back_and_that_is_said(
 def test_what_is_to_be_cut_off_are_whole_rows_and_no_heading(
     alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Command, "batch", 2)
+    monkeypatch.setattr(OrderRows, "batch", 2)
     path, whole = write([row(external_id="", customer_address="rue 1\nAlger\n")] * 5), OrderRows.take
     path.write_text(f"sep=,\n{path.read_text()}")
 
@@ -379,7 +378,7 @@ def test_a_disk_that_cannot_be_read_is_not_taken_for_the_reports(
 def test_of_a_file_that_breaks_off_it_says_whether_what_comes_before_is_in(
     alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(Command, "batch", 1)
+    monkeypatch.setattr(OrderRows, "batch", 1)
     path = write([row(), row(external_id="A2"), row(external_id="A3")])
     path.write_text(f'{path.read_text()}"')
     _, problem = interrupted(path, alice, *options)

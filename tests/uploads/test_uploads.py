@@ -23,7 +23,7 @@ from codservice.run import gateway
 from codservice.uploads import account_pages, arrival, processing
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, Order, OrderItem, StatusChange
-from orders.order_files.rows import OrderRows
+from orders.order_files.rows import UploadedOrderRows
 from tests.factories import UserFactory
 from tests.harness.background import Background
 from tests.harness.client import browser_of
@@ -240,7 +240,7 @@ def test_what_was_killed_goes_on_behind_the_last_batch(
     browser: Client, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
     """Rows without a number, too; and what was said about numbers before is still known."""
-    monkeypatch.setattr(OrderRows, "batch", 10)
+    monkeypatch.setattr(UploadedOrderRows, "batch", 10)
     rows = [row("first"), *(row("") for _ in range(30)), row("A2"), row("first"), row("A3", phone="1")]
     upload = send(browser, csv_of(rows))
     whole, batches = processing._take_batch, []
@@ -271,17 +271,17 @@ def test_what_was_killed_goes_on_behind_the_last_batch(
 
 
 def test_who_has_lost_their_claim_writes_nothing(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OrderRows, "batch", 10)
+    monkeypatch.setattr(UploadedOrderRows, "batch", 10)
     upload = send(browser, csv_of(row("") for _ in range(30)))
-    whole = OrderRows.take
+    whole = UploadedOrderRows.take
 
-    def late(self: OrderRows, entries: Any) -> Any:
+    def late(self: UploadedOrderRows, entries: Any) -> Any:
         taken = whole(self, entries)
         if Order.objects.count() == 20:
             Upload.objects.update(claim=uuid4())  # this worker was paused, and another has begun
         return taken
 
-    monkeypatch.setattr(OrderRows, "take", late)
+    monkeypatch.setattr(UploadedOrderRows, "take", late)
     take_in(browser, upload)
     upload.refresh_from_db()
     assert (upload.status, Order.objects.count(), upload.rows_done) == (Status.RUNNING, 20, 20)
@@ -300,7 +300,7 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_file_up_for_as_long(browser:
 
 def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     upload = send(browser, csv_of([row()]))
-    monkeypatch.setattr(OrderRows, "take", lambda self, entries: 1 / 0)
+    monkeypatch.setattr(UploadedOrderRows, "take", lambda self, entries: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         take_in(browser, upload)
     Upload.objects.update(claimed_until=None, tries=processing.MOST_TRIES)
@@ -338,7 +338,7 @@ def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
 
 
 def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OrderRows, "batch", 5)
+    monkeypatch.setattr(UploadedOrderRows, "batch", 5)
     monkeypatch.setattr(processing, "SECONDS", 0.0)
     first, second = (send(browser, csv_of(row("", name=name) for _ in range(12))) for name in ("Amine", "Nadia"))
     seen: list[Any] = []
@@ -357,7 +357,7 @@ def test_a_file_comes_to_the_same_however_many_turns_it_takes(
     browser: Client, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """The number of a row that was never tried is free for a later one."""
-    monkeypatch.setattr(OrderRows, "batch", 2)
+    monkeypatch.setattr(UploadedOrderRows, "batch", 2)
     monkeypatch.setattr(processing, "SECONDS", seconds)
     rows = [[*row("A1"), "surplus"], *(row(number) for number in ("A2", "A3", "A4", "A1"))]
     upload = take_in(browser, send(browser, csv_of(rows)))
@@ -365,7 +365,7 @@ def test_a_file_comes_to_the_same_however_many_turns_it_takes(
 
 
 def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OrderRows, "batch", 10)
+    monkeypatch.setattr(UploadedOrderRows, "batch", 10)
     upload = send(browser, csv_of(row("") for _ in range(30)))
     assert "Stop this upload?" in browser.get(f"/account/uploads/{upload.id}/stop").content.decode()
     whole = processing._take_batch
@@ -401,7 +401,7 @@ def test_nobody_sees_a_file_stopped_before_it_is_forgotten(browser: Client, monk
 def test_the_file_of_an_account_that_is_closed_is_stopped(
     browser: Client, alice: Account, twin: Account, monkeypatch: pytest.MonkeyPatch, closed: str, mode: str
 ) -> None:
-    monkeypatch.setattr(OrderRows, "batch", 10)
+    monkeypatch.setattr(UploadedOrderRows, "batch", 10)
     browser.post("/account/mode", {"to": mode})
     upload, waiting = (send(browser, csv_of([row("", name=name)] * 30)) for name in ("Amine", "Nadia"))
     browser.post(f"/account/uploads/{waiting.id}", chosen(browser, waiting))
@@ -507,7 +507,7 @@ def test_a_file_that_is_taken_in_ends_when_the_later_one_is(
     browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch, is_colleague: bool
 ) -> None:
     """And no sooner: merely looking at the later file's columns loses nothing."""
-    monkeypatch.setattr(OrderRows, "batch", 10)
+    monkeypatch.setattr(UploadedOrderRows, "batch", 10)
     again = Client()
     again.force_login(
         Membership.objects.create(account=alice, user=UserFactory(), role="manager").user

@@ -27,7 +27,6 @@ if no row is bad. The exit status is 1 when a row was bad."""
     )
     required = _REQUIRED  # otherwise an unknown heading would silently leave all names or prices as they are
     named_by = ("sku",)
-    batch = ProductRows.batch
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

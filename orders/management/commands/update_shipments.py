@@ -29,7 +29,6 @@ written to a file. The exit status is 1 when a row was refused."""
     )
     required = ("status",)
     named_by = ("order_id", "external_id")
-    batch = 500  # orders that are locked at once, for some tenths of a second
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
