@@ -11,7 +11,6 @@ from uuid import UUID
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Q
-from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -29,7 +28,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.reports import ADDED
-from codservice.uploads import arrival, processing, wording
+from codservice.uploads import arrival, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
 from codservice.uploads.models import RefusedRow, Upload
@@ -152,14 +151,12 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             button=gettext("Stop the upload"),
             back=reverse("account-upload", args=[id]),
         )
-    ended = Upload.objects.filter(id=id, account=account, status__in=Upload.OPEN)
     with transaction.atomic():
-        is_ended = ended.update(status=Status.STOPPED, finished_at=Now(), claim=None, claimed_until=None)
-        if is_ended:
-            # In the same transaction: erasing a customer does not search ended uploads' files.
-            processing.forget_file(id)
+        still_open = Upload.objects.select_for_update(no_key=True).filter(id=id, status__in=Upload.OPEN).first()
+        if still_open:
+            still_open.end(Status.STOPPED)
             security_log.note(Action.UPLOAD_STOPPED, target=shown.name, target_id=id, account_id=account.id)
-    if is_ended:
+    if still_open:
         messages.success(request, gettext("The upload is stopped."))
     return redirect("account-upload", id=id)
 

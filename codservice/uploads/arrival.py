@@ -87,6 +87,5 @@ def take_piece(upload_id: UUID, account: Account, *, number: int, data: bytes) -
             [Piece(account=account, upload=upload, number=number, data=data)], ignore_conflicts=True
         )
         if is_whole := Piece.objects.filter(upload=upload).count() == count:
-            upload.status = Upload.Status.READING
-            upload.save(update_fields=["status"])
+            upload.change(status=Upload.Status.READING)
     return is_whole

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from codservice.files.headings import by_cells, key, meant
 from codservice.form_fields import Form, Words
 from codservice.i18n_tags import listed
-from codservice.uploads import processing, wording
+from codservice.uploads import wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Upload
 
@@ -25,8 +25,8 @@ class MatchForm(Form):
     """Asks which of the file's columns holds each of ours, or for some of ours which text all rows have instead."""
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
-        self.rows = [row.cells for row in islice(processing.rows_of(upload), ROWS_LOOKED_AT)]
-        self.headings = _headings(upload, self.rows)
+        self.rows = [row.cells for row in islice(upload.rows(), ROWS_LOOKED_AT)]
+        self.headings = _with_campaign(upload, self.rows)
         super().__init__(data, initial=_guess(upload, self.rows, self.headings), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
         names = [
@@ -91,7 +91,7 @@ def _constant(name: str) -> str:
     return f"{name}_constant"
 
 
-def _headings(upload: Upload, rows: Sequence[Sequence[str]]) -> str:
+def _with_campaign(upload: Upload, rows: Sequence[Sequence[str]]) -> str:
     """The upload's `headings`, with the second half replaced by a digest of its rows' campaigns if they name any."""
     places = [place for place, title in enumerate(upload.titles) if key(title) in CAMPAIGN]
     said = sorted({cells[place] for cells in rows for place in places if place < len(cells) and cells[place]})

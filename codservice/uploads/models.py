@@ -1,3 +1,6 @@
+from collections.abc import Iterator
+
+import msgspec
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -9,10 +12,7 @@ from codservice.accounts.models import Account
 
 
 class Upload(models.Model):
-    """A file that a merchant uploads, and how far it is until all its rows are taken in or refused.
-
-    Its content is kept in pieces, and once it is read in blocks. Both are deleted when the upload ends.
-    """
+    """A file that a merchant uploads, and how far it is (`codservice.uploads`)."""
 
     class Status(models.TextChoices):
         ARRIVING = "arriving", _("Uploading")
@@ -74,6 +74,34 @@ class Upload(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def rows(self, *, after: int = 0) -> Iterator["FileRow"]:
+        """The rows after a line, with one block of them in memory at a time."""
+        last_line: int | None = after
+        while last_line is not None:
+            blocks = Block.objects.filter(upload=self, last_line__gt=last_line).order_by("last_line")
+            last_line = None
+            if block := blocks.first():
+                last_line = block.last_line
+                yield from (row for row in _rows_of(block.data) if row.line > after)
+
+    def change(self, **fields: object) -> None:
+        """Change these fields, and write no others."""
+        for name, value in fields.items():
+            setattr(self, name, value)
+        self.save(update_fields=fields)
+
+    def end(self, status: Status, problem: str = "") -> None:
+        """End it, and delete its file in the same transaction: erasing a customer does not search ended uploads' files.
+
+        The caller has locked its row.
+        """
+        self.forget_file()
+        self.change(status=status, problem=problem, finished_at=Now(), claim=None, claimed_until=None)
+
+    def forget_file(self) -> None:
+        Piece.objects.filter(upload=self).delete()
+        Block.objects.filter(upload=self).delete()
+
 
 class Piece(models.Model):
     """Some bytes of a file that is arriving."""
@@ -90,11 +118,19 @@ class Piece(models.Model):
         return f"{self.upload_id} {self.number}"
 
 
-class Block(models.Model):
-    """Rows of a file that was read: `data` is a JSON list of [line, [cell, …]], up to `last_line`.
+class FileRow(msgspec.Struct, array_like=True):
+    """A row of a file that was read (`files.tables`): the line in which it begins, and all its cells."""
 
-    A row that `is_apart` (`files.tables`) has `true` after its cells.
-    """
+    line: int
+    cells: list[str]
+    is_apart: bool = False
+
+
+_rows_of = msgspec.json.Decoder(list[FileRow]).decode
+
+
+class Block(models.Model):
+    """Rows of a file that was read, up to `last_line`: `data` is a JSON list of FileRow."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="blocks", db_index=False)

@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from uuid import UUID, uuid4
 
 import msgspec
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
@@ -37,7 +37,7 @@ from codservice.files.intake import MAX_TEXT, Blame, Entry, Intake, batches, bla
 from codservice.files.reports import ADDED
 from codservice.files.tables import Row, Table, UnreadableTable, words_in
 from codservice.uploads.kinds import KINDS
-from codservice.uploads.models import Block, Piece, RefusedRow, Upload
+from codservice.uploads.models import Block, FileRow, Piece, RefusedRow, Upload
 
 logger = logging.getLogger(__name__)
 
@@ -65,19 +65,8 @@ WHERE id = (
     WHERE status IN ('reading', 'running') AND (
         claimed_until IS NULL OR claimed_until < clock_timestamp() OR claimed_until > clock_timestamp() + %(longest)s)
     ORDER BY coalesce(claimed_until, created_at) LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-) RETURNING id
+) RETURNING *
 """
-
-
-class FileRow(msgspec.Struct, array_like=True):
-    """A row as it is in a block, where most leave `is_apart` out."""
-
-    line: int
-    cells: list[str]
-    is_apart: bool = False
-
-
-_rows_of = msgspec.json.Decoder(list[FileRow]).decode
 
 
 class _Lost(Exception):
@@ -96,24 +85,20 @@ def stop() -> None:
 def go_on() -> int:
     """Work on the uploads in turn until nothing is left. Returns the number of turns."""
     turns = 0
-    while not _stopping.is_set() and (claimed := _claim()):
+    while not _stopping.is_set() and (upload := _claim()):
         turns += 1
-        id_, claim = claimed
+        claimed = Upload.objects.filter(id=upload.id, claim=upload.claim)
         try:
-            _work_at(Upload.objects.get(id=id_, claim=claim))
-        except (_Lost, Upload.DoesNotExist):
-            logger.info("upload %s was stopped, or another worker has taken it over", id_)
-        Upload.objects.filter(id=id_, claim=claim).update(claim=None, claimed_until=Now())
+            _work_at(upload)
+        except _Lost:
+            logger.info("upload %s was stopped, or another worker has taken it over", upload.id)
+        claimed.update(claim=None, claimed_until=Now())
     return turns
 
 
-def _claim() -> tuple[UUID, UUID] | None:
-    claim = uuid4()
-    parameters: dict[str, Any] = {"claim": claim, "lease": LEASE, "longest": max(LEASE, READING_LEASE)}
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, parameters)
-        found = cursor.fetchone()
-    return (found[0], claim) if found else None
+def _claim() -> Upload | None:
+    parameters = {"claim": uuid4(), "lease": LEASE, "longest": max(LEASE, READING_LEASE)}
+    return next(iter(Upload.objects.raw(_CLAIM, parameters)), None)
 
 
 def _work_at(upload: Upload) -> None:
@@ -153,8 +138,7 @@ def _is_sent_again(upload: Upload) -> bool:
 def give_way(earlier: QuerySet[Upload]) -> None:
     """End these earlier tries of a file, which no worker has claimed. One whose row is locked just now goes on."""
     for upload in earlier.select_for_update(no_key=True, skip_locked=True):
-        forget_file(upload.id)
-        _change(upload, status=Status.STOPPED, problem=_SENT_AGAIN, finished_at=Now())
+        upload.end(Status.STOPPED, _SENT_AGAIN)
 
 
 @contextlib.contextmanager
@@ -167,55 +151,43 @@ def _held(upload: Upload) -> Iterator[None]:
         yield
 
 
-def _change(upload: Upload, **fields: object) -> None:
-    Upload.objects.filter(id=upload.id).update(**fields)
-
-
-def _end(upload: Upload, status: str, problem: str = "") -> None:
+def _end(upload: Upload, status: Upload.Status, problem: str = "") -> None:
     with _held(upload):
-        forget_file(upload.id)
-        ended = {"status": status, "problem": problem, "finished_at": Now(), "sheet": upload.sheet}
-        _change(upload, **ended, claim=None, claimed_until=None)
-
-
-def forget_file(id_: UUID) -> None:
-    Piece.objects.filter(upload_id=id_).delete()
-    Block.objects.filter(upload_id=id_).delete()
+        upload.end(status, problem)
 
 
 # --- Reading the file ------------------------------------------------------------------------------------------------
 
 
 def _read(upload: Upload) -> None:
-    """Turn the file's pieces into blocks of rows. Blocks from an earlier try are made again."""
+    """Turn the file's pieces into blocks of rows."""
     with _held(upload):
-        _change(upload, claimed_until=Now() + READING_LEASE)
+        upload.change(claimed_until=Now() + READING_LEASE)
     with tempfile.TemporaryFile() as file:  # unnamed, so that a killed worker leaves nothing behind
         upload.digest = _fetch(upload, file)
         if _is_sent_again(upload):
             _end(upload, Status.STOPPED, _SENT_AGAIN)
             return
         table = Table(Path(upload.name), columns=KINDS[upload.kind].intake.columns, file=file, by_place=True)
-        header, upload.sheet = table.header, table.sheet
+        with _held(upload):
+            Block.objects.filter(upload=upload).delete()  # of an earlier try
+            upload.change(sheet=table.sheet)
+        header = table.header
         while len(header) > MAX_COLUMNS and not header[-1]:
             header.pop()
         if len(header) > MAX_COLUMNS:
             raise UnreadableTable(f"The file has {len(header)} columns. It can have at most {MAX_COLUMNS}.")
-        with _held(upload):
-            Block.objects.filter(upload=upload).delete()
         row_count = _write_blocks(upload, table)
     if not row_count:
         raise UnreadableTable("The file has no rows below its first line.")
     with _held(upload):
         give_way(_uploads_of_same_file(upload).filter(id__lt=upload.id, status=Status.MATCHING))
         Piece.objects.filter(upload=upload).delete()
-        _change(
-            upload,
+        upload.change(
             status=Status.MATCHING,
-            sheet=upload.sheet,
             digest=upload.digest,
             titles=[title[:200].replace("\0", "\ufffd") for title in header],
-            headings=_headings(header),
+            headings=_digest_of(header),
             row_count=row_count,
             tries=0,
         )
@@ -232,11 +204,11 @@ def _fetch(upload: Upload, file: IO[bytes]) -> str:
 
 
 def _write_blocks(upload: Upload, table: Table) -> int:
-    block: list[tuple[Any, ...]] = []
+    block: list[FileRow] = []
     size = count = 0
     for line, _end, cells, is_apart in table.records():
         # PostgreSQL's texts cannot hold NUL: replace it with a character that the rules refuse just the same.
-        block.append((line, [cell.replace("\0", "\x01") for cell in cells], *([True] if is_apart else [])))
+        block.append(FileRow(line, [cell.replace("\0", "\x01") for cell in cells], is_apart))
         size, count = size + sum(map(len, cells)) + len(cells), count + 1
         if count > MAX_ROWS:
             raise UnreadableTable(f"The file has more than {MAX_ROWS} rows. Send it in parts.")
@@ -250,29 +222,18 @@ def _write_blocks(upload: Upload, table: Table) -> int:
     return count
 
 
-def _write_block(upload: Upload, rows: list[tuple[Any, ...]]) -> None:
+def _write_block(upload: Upload, rows: list[FileRow]) -> None:
     with _held(upload):
-        Block.objects.create(account_id=upload.account_id, upload=upload, last_line=rows[-1][0], data=_encode(rows))
+        Block.objects.create(account_id=upload.account_id, upload=upload, last_line=rows[-1].line, data=_encode(rows))
 
 
-def _headings(titles: list[str]) -> str:
-    """A digest of the file's headings in any order. A report of refused rows has the same one as its file."""
+def _digest_of(titles: list[str]) -> str:
+    """A digest of headings in any order. A report of refused rows has the same one as its file."""
     keys = sorted({headings.key(title) for title in titles if title not in ADDED})
     return hashlib.sha256(_encode(keys)).hexdigest()
 
 
 # --- Taking in its rows ----------------------------------------------------------------------------------------------
-
-
-def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:
-    """The rows after a line, with one block of them in memory at a time."""
-    last_line: int | None = after
-    while last_line is not None:
-        blocks = Block.objects.filter(upload=upload, last_line__gt=last_line).order_by("last_line")
-        last_line = None
-        if block := blocks.first():
-            last_line = block.last_line
-            yield from (row for row in _rows_of(block.data) if row.line > after)
 
 
 def _take_in(upload: Upload) -> None:
@@ -291,7 +252,7 @@ def _take_in(upload: Upload) -> None:
             is_apart=row.is_apart,
             words=words_in(row.cells),
         )
-        for row in rows_of(upload)
+        for row in upload.rows()
     )
     entries = intake.entries(rows)
     until = time.monotonic() + SECONDS
@@ -327,14 +288,13 @@ def _take_batch(upload: Upload, intake: Intake, batch: list[Entry]) -> None:
         _note_refused(upload, intake, taken.refused)
         counts = Counter(upload.counts)
         counts.update(taken.counts)
-        progress = {
-            "position": batch[-1][-1].line,
-            "rows_done": upload.rows_done + sum(map(len, batch)),
-            "counts": dict(counts),
-        }
-        _change(upload, **progress, tries=0, claimed_until=Now() + LEASE)
-    for name, value in progress.items():
-        setattr(upload, name, value)
+        upload.change(
+            position=batch[-1][-1].line,
+            rows_done=upload.rows_done + sum(map(len, batch)),
+            counts=dict(counts),
+            tries=0,
+            claimed_until=Now() + LEASE,
+        )
 
 
 def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, Errors]]) -> None:
@@ -363,7 +323,7 @@ def _refused_rows(upload: Upload, intake: Intake, refused: list[tuple[Entry, Err
         wrong = blame(entry, errors, intake)
         reasons |= {row.line: wrong.get(row.line, [("", [see(wrong)])]) for row in entry}
         known |= {row.line: row.cells for row in entry}
-    rows = (row for row in rows_of(upload, after=min(reasons) - 1) if row.line in reasons)
+    rows = (row for row in upload.rows(after=min(reasons) - 1) if row.line in reasons)
     for row in islice(rows, len(reasons)):
         yield RefusedRow(
             account_id=upload.account_id,

@@ -384,13 +384,13 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
 def test_nobody_sees_a_file_stopped_before_it_is_forgotten(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker killed in between has not stopped it, and a customer erased then does not remain in its rows."""
     upload = send(browser, csv_of([row()]))
-    forget, seen = processing.forget_file, []
+    forget, seen = Upload.forget_file, []
 
-    def looked_at(id_: UUID) -> None:
-        seen.append(Background(lambda: Upload.objects.get(id=id_).status).result())
-        forget(id_)
+    def looked_at(self: Upload) -> None:
+        seen.append(Background(lambda: Upload.objects.get(id=self.id).status).result())
+        forget(self)
 
-    monkeypatch.setattr(processing, "forget_file", looked_at)
+    monkeypatch.setattr(Upload, "forget_file", looked_at)
     browser.post(f"/account/uploads/{upload.id}/stop")
     upload.refresh_from_db()
     assert (seen, upload.status, Block.objects.count()) == ([Status.MATCHING], Status.STOPPED, 0)
