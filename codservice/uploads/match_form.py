@@ -10,6 +10,7 @@ from django.forms import BoundField
 from django.utils.translation import gettext
 
 from codservice.files.headings import by_cells, key, meant
+from codservice.files.intake import Intake
 from codservice.form_fields import Form, Words
 from codservice.i18n_tags import listed
 from codservice.uploads import wording
@@ -27,7 +28,7 @@ class MatchForm(Form):
     def __init__(self, upload: Upload, data: Any = None) -> None:
         self.rows = [row.cells for row in islice(upload.rows(), ROWS_LOOKED_AT)]
         self.headings = _with_campaign(upload, self.rows)
-        super().__init__(data, initial=_guess(upload, self.rows, self.headings), use_required_attribute=False)
+        super().__init__(data, initial=_proposal(upload, self.rows, self.headings), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
@@ -99,30 +100,41 @@ def _with_campaign(upload: Upload, rows: Sequence[Sequence[str]]) -> str:
     return upload.headings[:half] + (sha256("\n".join(said).encode()).hexdigest() if said else upload.headings)[half:]
 
 
-def _guess(upload: Upload, rows: Sequence[Sequence[str]], headings: str) -> dict[str, Any]:
+def _proposal(upload: Upload, rows: Sequence[Sequence[str]], headings: str) -> dict[str, Any]:
     """The proposed matching and constants: those of the latest file with the same headings.
 
     Without one, the matching is what the headings and cells mean, with people's corrections from files that differ in
-    other columns. Constants that depend on the campaign, such as the product, are only taken from the same campaign.
+    other columns.
     """
     intake = KINDS[upload.kind].intake
-    columns = intake.columns
-    found = by_cells(_places(meant(upload.titles, columns)), upload.titles, rows, columns)
+    found = by_cells(_places(meant(upload.titles, intake.columns)), upload.titles, rows, intake.columns)
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
     before = before.order_by("-created_at", "-id")
     alike = before.filter(headings__startswith=headings[: len(headings) // 2])
     known, of_campaign = alike.first(), alike.filter(headings=headings).first()
-    constants = {column.name: column.constant for column in columns}
-    for other, is_of_campaign in ((known, False), (of_campaign, True)):
-        texts = other.constants.items() if other else ()
-        constants |= {name: text for name, text in texts if (name in intake.of_campaign) is is_of_campaign}
-    proposed = {_constant(name): text for name, text in constants.items() if text}
-    if known is None:
-        return _corrected(found, upload, before[:FILES_LOOKED_AT]) | proposed
+    places = _repeated(found, upload, known) if known else _corrected(found, upload, before[:FILES_LOOKED_AT])
+    return places | _texts(intake, known, of_campaign)
+
+
+def _texts(intake: type[Intake], known: Upload | None, of_campaign: Upload | None) -> dict[str, str]:
+    """The proposed constants: those of the earlier files, or else the columns' own.
+
+    Those that depend on the campaign, such as the product, are only taken from a file of the same campaign.
+    """
+    texts = {column.name: column.constant for column in intake.columns}
+    if known:
+        texts |= {name: text for name, text in known.constants.items() if name not in intake.of_campaign}
+    if of_campaign:
+        texts |= {name: text for name, text in of_campaign.constants.items() if name in intake.of_campaign}
+    return {_constant(name): text for name, text in texts.items() if text}
+
+
+def _repeated(found: dict[str, int], upload: Upload, known: Upload) -> dict[str, int]:
+    """The matching of a file with the same headings, as far as its columns are here again."""
     places = _found_again(known.titles, upload.titles)
     again = {name: places[place] for name, place in known.mapping.items() if place in places}
     missing = {name: place for name, place in found.items() if name in known.mapping and place not in again.values()}
-    return missing | again | proposed
+    return missing | again
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:
@@ -130,7 +142,7 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 
 def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) -> dict[str, int]:
-    """The proposal with people's corrections from the latest file whose chosen columns are all here again.
+    """What was found, with people's corrections from the latest file whose chosen columns are all here again.
 
     A choice from that file gives way if this file has a further column whose heading means the same.
     """
