@@ -23,11 +23,14 @@ from orders.order_files.cells import Catalog, body_of, errors_of, with_constants
 from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
+_APART = "Line {line} has the same external_id, with other orders in between. Put an order's rows next to each other."
 _FEWER = (
     "The order with this number already exists, with fewer lines than in the file. Correct it, or enter another number."
 )
 _LEFT_OUT = "The order with this number already exists, without this row. Correct it, or enter another number."
 _OTHERS = "The order with this number already exists, with another phone. Correct it, or enter another number."
+
+_Known = tuple[Entry, dict[str, Any], UUID | None]  # rows, their body, and the order that has its number
 
 
 class OrderRows(Intake):
@@ -72,34 +75,38 @@ class OrderRows(Intake):
             if errors := grouping.doubts(entry, self.constants):
                 refused.append((entry, errors))
             elif first != entry[0].line:
-                refused.append((entry, {"external_id": [_apart(first)]}))
+                refused.append((entry, {"external_id": [_APART.format(line=first)]}))
             else:
                 sent.append((entry, body_of(entry, catalog, self.constants, own_fees)))
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
-        known = [
-            (entry, body, outcome.order_id)
-            for (entry, body), outcome in zip(sent, outcomes, strict=True)
-            if isinstance(outcome, importing.DuplicateExternalId)
-        ]
-        line_counts = self._line_counts([order_id for entry, _body, order_id in known if len(entry) > 1])
-        others = self._others({order_id: _phones(body) for _entry, body, order_id in known})
+        known: list[_Known] = []
         for (entry, body), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
-                if is_of_report(cells := entry[0].cells) and not says_customer(cells):
-                    refused.append((entry, {"external_id": [_LEFT_OUT]}))
-                elif outcome.order_id in others:
-                    refused.append((entry, {"external_id": [_OTHERS]}))
-                elif len(entry) > line_counts.get(outcome.order_id, len(entry)):
-                    refused.append((entry, {"external_id": [_FEWER]}))
-                else:
-                    counts["already_there"] += 1
+                known.append((entry, body, outcome.order_id))
             elif isinstance(outcome, Invalid):
                 refused.append((entry, errors_of(outcome, body, entry[0].cells)))
             else:
                 counts["imported"] += 1
+        for entry, why in self._doubts_about(known):
+            if why:
+                refused.append((entry, {"external_id": [why]}))
+            else:
+                counts["already_there"] += 1
         return Taken(counts, [grouping.to_report(entry, errors) for entry, errors in refused])
+
+    def _doubts_about(self, known: Sequence[_Known]) -> Iterator[tuple[Entry, str]]:
+        """Why rows were never part of the order that has their number; an empty string if they may have been."""
+        line_counts = self._line_counts([order_id for entry, _body, order_id in known if len(entry) > 1])
+        others = self._others({order_id: _phones(body) for _entry, body, order_id in known})
+        for entry, _body, order_id in known:
+            if is_of_report(cells := entry[0].cells) and not says_customer(cells):
+                yield entry, _LEFT_OUT
+            elif order_id in others:
+                yield entry, _OTHERS
+            else:
+                yield entry, _FEWER if len(entry) > line_counts.get(order_id, len(entry)) else ""
 
     @classmethod
     def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
@@ -156,9 +163,3 @@ class UploadedOrderRows(OrderRows):
 
 def _phones(body: Mapping[str, Any]) -> set[str]:
     return {number for name in PHONES if (number := phones.e164_or_none(body.get(name, "")))}
-
-
-def _apart(first: int) -> str:
-    return (
-        f"Line {first} has the same external_id, with other orders in between. Put an order's rows next to each other."
-    )
