@@ -77,7 +77,10 @@ class FileCommand(Command):
             said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped)}"
             raise CommandError(said, returncode=_status_of(stopped))
         if refused := self.counts["refused"]:
-            raise CommandError(f"Refused: {refused}. {self.what_to_correct(report)}, and give it to this command.")
+            what = f"Correct {report or 'what --report FILE writes'}"
+            if self.keeps_nothing:  # the report alone would leave out all other rows
+                what = "Nothing from this run was kept. Correct the whole file"
+            raise CommandError(f"Refused: {refused}. {what}, and give it to this command.")
 
     @property
     def keeps_nothing(self) -> bool:
@@ -93,11 +96,6 @@ class FileCommand(Command):
         if is_cut:
             return "What comes before is done. Run this again with the whole file."
         return "Run the same command again. It continues where it stopped."
-
-    def what_to_correct(self, report: Path | None) -> str:
-        if self.keeps_nothing:  # the report alone would leave out all other rows
-            return "Nothing from this run was kept. Correct the whole file"
-        return f"Correct {report or 'what --report FILE writes'}"
 
     def open_table(self, file: Path) -> Table:
         """The file as a table. Raises CommandError."""

@@ -145,15 +145,6 @@ class Table:
             else:
                 empty += 1
 
-    def _cut(self, cells: list[str]) -> None:
-        """Cut off empty cells beyond MAX_COLUMNS. Raises UnreadableTable if any of them is filled.
-
-        A CSV file of one row could name half a million columns.
-        """
-        if any(map(str.strip, cells[sheets.MAX_COLUMNS :])):
-            raise UnreadableTable(f"{self} has {len(cells)} columns. It can have at most {sheets.MAX_COLUMNS}.")
-        del cells[sheets.MAX_COLUMNS :]
-
     def _open(self) -> AbstractContextManager[IO[bytes]]:
         return self.path.open("rb") if self._file is None else nullcontext(self._file)
 
@@ -176,8 +167,10 @@ class Table:
                 reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
                 for cells in reader:
                     end = before + reader.line_num
-                    if len(cells) > sheets.MAX_COLUMNS:
-                        self._cut(cells)
+                    if len(cells) > (most := sheets.MAX_COLUMNS):
+                        if any(map(str.strip, cells[most:])):
+                            raise UnreadableTable(f"{self} has {len(cells)} columns. It can have at most {most}.")
+                        del cells[most:]  # empty ones: a row of a file can have half a million
                     # Rows within a cell: Google quotes nothing in .tsv, so a quotation mark is part of a text.
                     if end > line and self.path.suffix.lower() == ".tsv" and any("\t" in cell for cell in cells):
                         raise _Endless

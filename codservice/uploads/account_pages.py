@@ -152,8 +152,8 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             back=reverse("account-upload", args=[id]),
         )
     with transaction.atomic():
-        still_open = Upload.objects.select_for_update(no_key=True).filter(id=id, status__in=Upload.OPEN).first()
-        if still_open:
+        mine = Upload.objects.filter(id=id, account=account, status__in=Upload.OPEN)
+        if still_open := mine.select_for_update(no_key=True).first():
             still_open.end(Status.STOPPED)
             security_log.note(Action.UPLOAD_STOPPED, target=shown.name, target_id=id, account_id=account.id)
     if still_open:

@@ -95,12 +95,9 @@ class Upload(models.Model):
 
         The caller has locked its row.
         """
-        self.forget_file()
-        self.change(status=status, problem=problem, finished_at=Now(), claim=None, claimed_until=None)
-
-    def forget_file(self) -> None:
         Piece.objects.filter(upload=self).delete()
         Block.objects.filter(upload=self).delete()
+        self.change(status=status, problem=problem, finished_at=Now(), claim=None, claimed_until=None)
 
 
 class Piece(models.Model):

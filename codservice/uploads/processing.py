@@ -194,6 +194,7 @@ def _read(upload: Upload) -> None:
 
 
 def _fetch(upload: Upload, file: IO[bytes]) -> str:
+    """Write the file's bytes, a piece at a time, and return their digest."""
     digest = hashlib.sha256()
     for number in Piece.objects.filter(upload=upload).order_by("number").values_list("number", flat=True):
         data = bytes(Piece.objects.values_list("data", flat=True).get(upload=upload, number=number))

@@ -384,16 +384,16 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
 def test_nobody_sees_a_file_stopped_before_it_is_forgotten(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker killed in between has not stopped it, and a customer erased then does not remain in its rows."""
     upload = send(browser, csv_of([row()]))
-    forget, seen = Upload.forget_file, []
+    end, seen = Upload.end, []
 
-    def looked_at(self: Upload) -> None:
-        seen.append(Background(lambda: Upload.objects.get(id=self.id).status).result())
-        forget(self)
+    def looked_at(self: Upload, *args: Any) -> None:
+        end(self, *args)
+        seen.append(Background(lambda: (Upload.objects.get(id=self.id).status, Block.objects.count())).result())
 
-    monkeypatch.setattr(Upload, "forget_file", looked_at)
+    monkeypatch.setattr(Upload, "end", looked_at)
     browser.post(f"/account/uploads/{upload.id}/stop")
     upload.refresh_from_db()
-    assert (seen, upload.status, Block.objects.count()) == ([Status.MATCHING], Status.STOPPED, 0)
+    assert (seen, upload.status, Block.objects.count()) == ([(Status.MATCHING, 1)], Status.STOPPED, 0)
 
 
 @pytest.mark.parametrize("mode", ["live", "test"])
