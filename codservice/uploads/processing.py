@@ -243,21 +243,9 @@ def _take_in(upload: Upload) -> None:
         raise _OfAnotherVersion(f"upload {upload.id} has columns unknown here: {', '.join(sorted(unknown))}")
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
     intake = kind(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
-    # The matched columns, and those that a report added.
-    places = {title: place for place, title in enumerate(upload.titles) if title in ADDED} | upload.mapping
-    rows = (
-        Row(
-            row.line,
-            {name: row.cells[place] for name, place in places.items() if place < len(row.cells)},
-            [*filter(None, row.cells[len(upload.titles) :])],
-            is_apart=row.is_apart,
-            words=words_in(row.cells),
-        )
-        for row in upload.rows()
-    )
-    entries = intake.entries(rows)
+    entries = _after(upload.position, intake.entries(_rows(upload)), intake)
     until = time.monotonic() + SECONDS
-    for batch in batches(_after(upload.position, entries, intake), intake.batch):
+    for batch in batches(entries, intake.batch):
         _take_batch(upload, intake, batch)
         is_over = _stopping.is_set() or time.monotonic() > until
         if is_over or _is_closed(upload.account_id) or _is_sent_again(upload):
@@ -272,6 +260,15 @@ def _proposed(upload: Upload) -> dict[str, str]:
     """The constants of a file that was matched by the version without constants, which assumed these."""
     columns = KINDS[upload.kind].intake.columns
     return {each.name: each.constant for each in columns if each.constant and each.name not in upload.mapping}
+
+
+def _rows(upload: Upload) -> Iterator[Row]:
+    """The file's rows by our columns: those that are matched, and those that a report added."""
+    places = {title: place for place, title in enumerate(upload.titles) if title in ADDED} | upload.mapping
+    for row in upload.rows():
+        cells = {name: row.cells[place] for name, place in places.items() if place < len(row.cells)}
+        surplus = [*filter(None, row.cells[len(upload.titles) :])]
+        yield Row(row.line, cells, surplus, is_apart=row.is_apart, words=words_in(row.cells))
 
 
 def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:
