@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.contrib.postgres.search import SearchQuery
@@ -212,7 +213,7 @@ class PersonAdmin(OperatorsList, UserAdmin):
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         """Set another person's password. Operators change their own on a page that asks for the old one."""
-        if id == str(request.user.pk) and self.has_change_permission(request):
+        if self.has_change_permission(request) and self.get_object(request, unquote(id)) == request.user:
             return redirect("admin:password_change")
         return super().user_change_password(request, id, form_url)
 

@@ -319,6 +319,19 @@ def test_an_operators_change_of_a_person_undoes_nobody_elses() -> None:
     assert agent.groups.get() == supervisors
 
 
+@pytest.mark.parametrize("spelled", ["{0}", "{0.hex}", "{1}"])
+def test_operators_change_their_own_password_only_where_they_are_asked_for_the_old_one(
+    operator: Client, root: User, spelled: str
+) -> None:
+    """However their own id is spelled in the address."""
+    own = spelled.format(root.pk, str(root.pk).upper())
+    form = dict.fromkeys(("password1", "password2"), "battery staple 9")
+    answer = operator.post(f"/console/accounts/user/{own}/password/", form)
+    assert (answer.status_code, answer["Location"]) == (302, page("password_change"))
+    root.refresh_from_db()
+    assert not root.check_password("battery staple 9")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_new_password_lets_nobody_in_who_is_shut_out_at_that_moment() -> None:
     client = browser_of(factories.UserFactory(username="root", is_staff=True, is_superuser=True))
