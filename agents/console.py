@@ -96,7 +96,7 @@ class Console(AdminSite):
             known_browsers.remember(response, request.user)
             shortcuts.remember(request)
         form = getattr(response, "context_data", {}).get("form")
-        return locked_or(response, form.wait if form else 0)
+        return locked_or(response, form) if form else response
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The account pages' view, in the console's layout."""

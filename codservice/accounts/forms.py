@@ -6,8 +6,6 @@ from django.contrib.auth import forms as auth_forms
 from django.contrib.auth.hashers import make_password
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import transaction
-from django.db.models import Q
-from django.db.models.functions import Lower
 from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import get_language, ngettext
@@ -62,19 +60,13 @@ class TooManyTries(ValidationError):
         super().__init__(text, code="locked", params={"minutes": minutes})
 
 
-class CountedTries:
-    """A form with a limit on attempts. `wait` is the number of seconds until the next one, or 0."""
-
-    request: HttpRequest
-    wait = 0
-
-    def count(self, group: str, value: str, rate: str) -> None:
-        self.wait = ratelimit.limited_for(self.request, group, value, rate)
-        if self.wait:
-            raise TooManyTries(self.wait)
+def count_try(request: HttpRequest, group: str, value: str, rate: str) -> None:
+    """Count an attempt of `value` in `group`, as `ratelimit.limited_for` does. Raises TooManyTries beyond `rate`."""
+    if wait := ratelimit.limited_for(request, group, value, rate):
+        raise TooManyTries(wait)
 
 
-class OwnPassword(CountedTries):
+class OwnPassword:
     """Asks signed-in people for their password. Guesses are limited as at the login."""
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
@@ -82,10 +74,10 @@ class OwnPassword(CountedTries):
         super().__init__(*args, **kwargs)
 
     def count_guess(self) -> None:
-        self.count("password", str(self.request.user.pk), LOGIN_RATE)
+        count_try(self.request, "password", str(self.request.user.pk), LOGIN_RATE)
 
 
-class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
+class LoginForm(Form, auth_forms.AuthenticationForm):
     """Username or e-mail address and password, plus a one-time code from people who have turned codes on."""
 
     code = forms.CharField(
@@ -124,13 +116,14 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
             return self.cleaned_data
         # Each attempt is counted before the password is checked, so a hundred at once are still no more than ten.
         network = ratelimit.client_network(self.request)
-        self.count("login-address", network, ADDRESS_RATE)
-        username, last_login = _find(typed)
+        count_try(self.request, "login-address", network, ADDRESS_RATE)
+        person = User.known_as(typed)
+        username, last_login = (person.username, person.last_login) if person else (typed, None)
         # A successful sign-in starts a new count, because it changes the last login.
         tries_of = f"{username.casefold()} {last_login}"
-        self.count("login", f"{tries_of} {network}", LOGIN_RATE)
-        if not known_browsers.knows(self.request, username):
-            self.count("login-name", tries_of, NAME_RATE)
+        count_try(self.request, "login", f"{tries_of} {network}", LOGIN_RATE)
+        if person is None or not known_browsers.knows(self.request, person):
+            count_try(self.request, "login-name", tries_of, NAME_RATE)
         self.cleaned_data["username"] = username
         try:
             return super().clean()
@@ -149,15 +142,6 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         if not one_time_codes.accept(user, self.cleaned_data.get("code", "")):
             text = _("The one-time code is missing, wrong or already used. Use the next one.")
             raise ValidationError(text, code="codes")
-
-
-def _find(typed: str) -> tuple[str, datetime | None]:
-    """The username and last login of the person with this username or e-mail address. One query, known or not."""
-    address = Q(address=typed.lower()) & ~Q(email="")
-    people = User.objects.alias(address=Lower("email")).filter(Q(username=typed) | address)
-    found = dict(people.values_list("username", "last_login"))
-    username = typed if typed in found else next(iter(found), typed)
-    return username, found.get(username)
 
 
 class ChosenPassword(Form, auth_forms.SetPasswordForm):
@@ -205,8 +189,7 @@ class PasswordForgottenForm(Form):
 
     def send_link(self, request: HttpRequest) -> None:
         """Have a worker mail the link. Raises TooManyTries, or kombu's OperationalError when the broker is away."""
-        if wait := ratelimit.limited_for(request, "password-link", ratelimit.client_network(request), LINK_RATE):
-            raise TooManyTries(wait)
+        count_try(request, "password-link", ratelimit.client_network(request), LINK_RATE)
         email = self.cleaned_data["email"]
         if ratelimit.limited_for(request, "password-mail", email.casefold(), MAIL_RATE):
             return  # enough mails were sent; an error would tell that somebody had asked before
@@ -248,7 +231,7 @@ class ApiKeyForm(Form):
         day = self.cleaned_data["last_day"]
         if day is not None and day < days.today():
             raise ValidationError(_("This day is in the past."))
-        if day is not None and day.year > 2999:
+        if day is not None and day.year not in days.YEARS:
             raise ValidationError(_("Leave it empty for a key that works until you revoke it."))
         return day
 

@@ -22,14 +22,10 @@ def remember(response: HttpResponse, user: User) -> None:
     )
 
 
-def knows(request: HttpRequest, username: str) -> bool:
+def knows(request: HttpRequest, user: User) -> bool:
     """Whether this person has signed in with their present password in this browser lately."""
-    value = request.COOKIES.get(COOKIE)
-    user = value and User.objects.filter(username=username).first()
-    if not user:
-        return False
     try:
-        return signing.loads(value, salt=_salt(user), max_age=_AGE) == username
+        return signing.loads(request.COOKIES.get(COOKIE, ""), salt=_salt(user), max_age=_AGE) == user.username
     except signing.BadSignature:
         return False
 

@@ -76,6 +76,16 @@ class User(AbstractUser):
             models.UniqueConstraint(Lower("email"), condition=~Q(email=""), name="one_user_per_email"),
         ]
 
+    @classmethod
+    def known_as(cls, typed: str) -> "User | None":
+        """The person who signs in with this username or e-mail address; a username goes before an address.
+
+        One query, known or not.
+        """
+        address = Q(address=typed.lower()) & ~Q(email="")
+        found = cls.objects.alias(address=Lower("email")).filter(Q(username=typed) | address)
+        return max(found, key=lambda person: person.username == typed, default=None)
+
     def deactivate(self) -> None:
         """Bar the person from signing in. Sessions and mailed links end for good: they would need a new password.
 

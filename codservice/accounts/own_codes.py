@@ -88,7 +88,7 @@ class CodesPage:
             secret=device and _secret(device),
             status=422 if form.errors else 200,
         )
-        return locked_or(response, form.wait)
+        return locked_or(response, form)
 
     @sensitive_variables()
     def _turn_on(self, request: HttpRequest) -> HttpResponse:

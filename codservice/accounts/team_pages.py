@@ -25,10 +25,11 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice import ratelimit
 from codservice.accounts import known_browsers, merchants, one_time_codes, team
 from codservice.accounts.account_page import Gone, account_page, confirmation
-from codservice.accounts.forms import ChosenPassword, TooManyTries
+from codservice.accounts.forms import ChosenPassword, TooManyTries, count_try
 from codservice.accounts.models import Account, Invitation, Membership, User
 from codservice.accounts.tasks import have_mailed, send_invitation
 from codservice.accounts.team import Right
+from codservice.accounts.views import locked_or
 from codservice.bidi import unturned
 from codservice.errors import Refused
 from codservice.form_fields import Form, MailField, Words
@@ -80,14 +81,13 @@ class InvitationForm(RoleForm):
 def page(request: HttpRequest, account: Account) -> HttpResponse:
     """The people and invitations; a POST invites somebody."""
     live = account.live or account
-    form, is_limited = InvitationForm(request.POST if request.method == "POST" else None), False
+    form = InvitationForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
-            _count(request, live)
+            count_try(request, "invitation", str(live.id), INVITATION_RATE)
             invitation = team.invite(live.id, **form.cleaned_data)
         except TooManyTries as error:
             form.add_error(None, error)
-            is_limited = True
         except Refused as refused:
             form.add_error("email", refused.message)
         else:
@@ -104,13 +104,7 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
         "invitations": list(live.invitations.order_by("email")),
         "now": timezone.now(),
     }
-    return render(request, "accounts/team.html", context, status=429 if is_limited else 422 if form.errors else 200)
-
-
-def _count(request: HttpRequest, account: Account) -> None:
-    """Count an invitation by the account. Raises TooManyTries."""
-    if wait := ratelimit.limited_for(request, "invitation", str(account.id), INVITATION_RATE):
-        raise TooManyTries(wait)
+    return locked_or(render(request, "accounts/team.html", context, status=422 if form.errors else 200), form)
 
 
 def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_on_its_way: bool = False) -> None:
@@ -137,7 +131,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     live = account.live or account
     invitation = get_object_or_404(Invitation, id=id, account=live)
     try:
-        _count(request, live)
+        count_try(request, "invitation", str(live.id), INVITATION_RATE)
     except TooManyTries as error:
         messages.error(request, error.messages[0])
     else:

@@ -1,3 +1,4 @@
+import itertools
 import logging
 from typing import Any
 from uuid import UUID
@@ -69,7 +70,7 @@ class Login(auth_views.LoginView):
 
     def form_invalid(self, form: LoginForm) -> HttpResponse:
         context = self.get_context_data(form=form, needs_code=form.has_error(NON_FIELD_ERRORS, "codes"))
-        return locked_or(self.render_to_response(context), form.wait)
+        return locked_or(self.render_to_response(context), form)
 
 
 @never_cache
@@ -111,11 +112,12 @@ def _written(request: HttpRequest) -> list[tuple[str, str]]:
     return [(name, value) for name, values in request.POST.lists() for value in values if name != "csrfmiddlewaretoken"]
 
 
-def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
-    """The page as it is, or with 429 and `Retry-After` when there were too many attempts."""
-    if wait:
-        response.status_code = 429
-        response.headers["Retry-After"] = str(wait)
+def locked_or(response: HttpResponse, form: forms.Form) -> HttpResponse:
+    """The page with this form, as it is or, when it was refused for too many attempts, with 429 and `Retry-After`."""
+    for error in itertools.chain(*form.errors.as_data().values()):
+        if isinstance(error, TooManyTries):
+            response.status_code = 429
+            response.headers["Retry-After"] = str(error.wait)
     return response
 
 
@@ -147,7 +149,7 @@ class PasswordChange(auth_views.PasswordChangeView):
         return response
 
     def form_invalid(self, form: PasswordChangeForm) -> HttpResponse:
-        return locked_or(super().form_invalid(form), form.wait)
+        return locked_or(super().form_invalid(form), form)
 
 
 @method_decorator(never_cache, name="dispatch")
@@ -163,7 +165,7 @@ class PasswordForgotten(FormView):
             form.send_link(self.request)
         except TooManyTries as error:
             form.add_error(None, error)
-            return locked_or(self.form_invalid(form), error.wait)
+            return locked_or(self.form_invalid(form), form)
         except OperationalError as error:  # the broker is away
             logger.warning("a password link could not be mailed: %s", error)
             form.add_error(None, _("We cannot send mail just now. Try again in a few minutes."))

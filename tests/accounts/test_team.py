@@ -328,7 +328,9 @@ def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, mon
         holder.post(again)
     assert len(mail.outbox) == 5, "of one address"
     assert b"new_password1" in Client().get(link()).content, "the last of them works"
-    assert invite(holder, "second@example.com").status_code == 429
+    refused = invite(holder, "second@example.com")
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["Retry-After"]) <= 3600
     assert Invitation.objects.count() == 1
 
 
@@ -668,3 +670,16 @@ def test_operators_hand_an_account_over_and_turn_codes_off(alice: Account, membe
     assert not TOTPDevice.objects.exists()
     with pytest.raises(CommandError, match="Nobody signs in"):
         call_command("turn_codes_off", after.email, stdout=out)
+
+
+@pytest.mark.django_db
+def test_codes_are_turned_off_for_whoever_signs_in_by_that_name() -> None:
+    """A username goes before an address, as at the login. Most staff have no address, so an empty one is nobody's."""
+    supervisor = factories.AgentFactory(username="karim", email="karim@example.com")
+    agent = factories.AgentFactory(username="karim@example.com")
+    for user in (supervisor, agent):
+        TOTPDevice.objects.create(user=user, confirmed=True, name="")
+    with pytest.raises(CommandError, match="Nobody signs in"):
+        call_command("turn_codes_off", "", stdout=StringIO())
+    call_command("turn_codes_off", "karim@example.com", stdout=StringIO())
+    assert TOTPDevice.objects.get().user == supervisor

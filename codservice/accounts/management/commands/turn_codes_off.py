@@ -2,7 +2,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db.models import Q
 
 from codservice import commands
 from codservice.accounts import one_time_codes
@@ -20,7 +19,7 @@ class Command(commands.Command):
         parser.add_argument("username", help="the name or e-mail address that they sign in with")
 
     def handle(self, *, username: str, **options: Any) -> None:
-        person = User.objects.filter(Q(username=username) | Q(email__iexact=username)).first()
+        person = User.known_as(username)
         if person is None or not one_time_codes.are_on(person):
             raise CommandError(f"Nobody signs in as {username} with one-time codes.")
         one_time_codes.forget(person)
