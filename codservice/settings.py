@@ -68,9 +68,12 @@ def _need_readable(name: str, url: str) -> None:
 def _need_redis(url: str) -> None:
     """Raises EnvError for a database or options that the clients would misread, or fail on later."""
     parts = urlsplit(url)
-    if parts.scheme != "unix" and not re.fullmatch(r"(/\d*)?", parts.path, re.ASCII):
+    is_socket, options = parts.scheme == "unix", parse_qs(parts.query, keep_blank_values=True)
+    if not is_socket and ("db" in options or not re.fullmatch(r"(/\d*)?", parts.path, re.ASCII)):
         raise EnvError("REDIS_URL must end with the port or a database number: redis://host:6379/0.")
     try:
+        if not all(name == "db" if is_socket else name.startswith("ssl_") for name in options):
+            raise ValueError("Celery's client takes no other options")
         redis.ConnectionPool.from_url(url).make_connection()  # this does not connect yet
     except (ValueError, TypeError, redis.RedisError):
         raise EnvError("REDIS_URL has an invalid option after its ?. In passwords, write %3F for ?.") from None
@@ -351,7 +354,6 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django_filters",
     "django_otp",
@@ -388,7 +390,6 @@ MIDDLEWARE = [
 ]
 APPEND_SLASH = False
 ROOT_URLCONF = "codservice.urls"
-WSGI_APPLICATION = "codservice.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -433,8 +434,6 @@ SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}sessionid"
 CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}csrftoken"
 LANGUAGE_COOKIE_NAME = f"{COOKIE_PREFIX}django_language"
 MESSAGE_STORAGE = "codservice.middleware.MessageStorage"
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
 
 # --- What browsers are told: redirects, cookies, headers ------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS
@@ -447,7 +446,6 @@ SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 CSRF_FAILURE_VIEW = "codservice.accounts.views.csrf_refused"
 CSRF_COOKIE_HTTPONLY = True  # forms carry the token; no script of ours reads the cookie
-X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'self'"],
