@@ -85,8 +85,8 @@ def _need_unguessable(name: str, keys: list[str]) -> None:
         raise EnvError(f"{name} is too easy to guess. Use at least 50 random characters (openssl rand -hex 32).")
 
 
-# Django's own options; all others are for PostgreSQL.
-_DJANGOS_OPTIONS = {"assume_role", "isolation_level", "pool", "server_side_binding"}
+# Django's own options, but for those that do not go with ours; all others are for PostgreSQL.
+_DJANGOS_OPTIONS = {"assume_role", "server_side_binding"}
 
 
 def _read_database(url: str) -> dict[str, Any]:
@@ -108,9 +108,10 @@ def _read_database(url: str) -> dict[str, Any]:
         raise EnvError("DATABASE_URL must name the database: postgresql://user:password@host/name.")
     try:
         psycopg.conninfo.make_conninfo(**options)
+        psycopg.conninfo.timeout_from_conninfo(options)
     except psycopg.ProgrammingError:
         raise EnvError(
-            "DATABASE_URL has an option after its ? that PostgreSQL does not know. In passwords, write %3F for ?."
+            "DATABASE_URL has an option after its ? that PostgreSQL does not take. In passwords, write %3F for ?."
         ) from None
     return database
 
@@ -210,6 +211,8 @@ try:
     # --- Calling rules: the bounds of what merchants may set --------------------------------------------------
     CALLING_EARLIEST = env.time("CALLING_EARLIEST", time(8))
     CALLING_LATEST = env.time("CALLING_LATEST", time(21))
+    if CALLING_EARLIEST.tzinfo or CALLING_LATEST.tzinfo:
+        raise EnvError("CALLING_EARLIEST and CALLING_LATEST must be times in Algeria, without a UTC offset: 08:00.")
     if CALLING_EARLIEST >= CALLING_LATEST:
         raise EnvError("CALLING_EARLIEST must be before CALLING_LATEST.")
     CALLING_LEAST_MINUTES = env.int("CALLING_LEAST_MINUTES", 30, validate=validate.Range(min=5, max=7 * 24 * 60))

@@ -41,6 +41,9 @@ def test_production_settings_pass_djangos_own_check():
         ("DATABASE_URL", "postgresql://localhost/"),
         ("DATABASE_URL", "postgresql://localhost/x?sslmod=require"),
         ("DATABASE_URL", "postgresql://localhost/x?conn_max_age=60"),
+        ("DATABASE_URL", "postgresql://localhost/x?connect_timeout=soon"),
+        ("DATABASE_URL", "postgresql://localhost/x?pool=true"),  # not with connections that last
+        ("DATABASE_URL", "postgresql://localhost/x?isolation_level=3"),  # statements rely on 2
         ("REDIS_URL", "memcached://localhost"),
         ("REDIS_URL", "redis://localhost/shop"),
         ("REDIS_URL", "redis://localhost/0/"),
@@ -97,6 +100,7 @@ def test_production_settings_pass_djangos_own_check():
         ("WEBHOOK_CA_FILE", "/"),
         ("WEBHOOK_CA_FILE", __file__),
         ("METRICS_TOKEN_FILE", sys.executable),  # not a text file
+        ("CALLING_EARLIEST", "08:00+01:00"),
         ("METRICS_TOKEN", "seize-caractères-et-plus"),
         ("ENCRYPTION_KEYS", ""),
         ("DELIVERY_RETENTION_DAYS", "0"),
