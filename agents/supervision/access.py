@@ -10,7 +10,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext
 
 from codservice.accounts import security_log, staff
-from codservice.accounts.models import AccountChanged, User
+from codservice.accounts.models import PersonChanged, User
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
 
@@ -45,7 +45,7 @@ def mark_of_password(user: User) -> str:
 def renew_password(user: User, *, replaces: str | None = None) -> str:
     """Set a one-time password, which ends the person's sessions, and return it; it cannot be shown again.
 
-    Raises AccountChanged for somebody who is deactivated, whom it would not let in; PasswordChanged if `replaces` is
+    Raises PersonChanged for somebody who is deactivated, whom it would not let in; PasswordChanged if `replaces` is
     not the mark of the present password. None replaces any.
     """
     return _give_password(user, replaces, Action.RESET, was_active=True)
@@ -54,7 +54,7 @@ def renew_password(user: User, *, replaces: str | None = None) -> str:
 def reactivate(user: User, *, replaces: str | None = None) -> str:
     """Let the person sign in again, with a one-time password, which is returned.
 
-    Raises AccountChanged when they already may, since they have been told another password; PasswordChanged as in
+    Raises PersonChanged when they already may, since they have been told another password; PasswordChanged as in
     `renew_password`.
     """
     return _give_password(user, replaces, Action.REACTIVATED, Action.RESET, was_active=False)
@@ -67,7 +67,7 @@ def _give_password(user: User, replaces: str | None, *actions: Action, was_activ
     password = staff.give_one_time_password(user)
     with transaction.atomic():
         if not as_shown.update(is_active=True, password=user.password, has_one_time_password=True):
-            raise AccountChanged
+            raise PersonChanged
         for action in actions:
             security_log.note_person(action, user)
     return password

@@ -96,7 +96,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         case "password" | "reactivate":
             try:
                 password = GIVING[action](person, replaces=request.POST.get("replaces"))
-            except (access.AccountChanged, access.PasswordChanged) as refused:
+            except (access.PersonChanged, access.PasswordChanged) as refused:
                 messages.warning(request, refused.message)
                 return redirect("admin:person", user_id)
             return _tell(request, person, password)

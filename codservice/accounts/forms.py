@@ -155,7 +155,7 @@ class NewPasswordForm(ChosenPassword):
     """A chosen password, which need not be changed at the next login."""
 
     def save(self, commit: bool = True) -> User:
-        """Write only the password, where Django would write everything it has read. Raises AccountChanged."""
+        """Write only the password, where Django would write everything it has read. Raises PersonChanged."""
         hashed = make_password(self.cleaned_data["new_password1"])  # deliberately slow, so before anything is locked
         with transaction.atomic():
             self.user.replace_password(hashed, has_one_time_password=False)

@@ -50,10 +50,10 @@ def unknown_password() -> str:
     return make_password(secrets.token_urlsafe(32))
 
 
-class AccountChanged(Refused):
-    """A sign-in has changed since somebody set out to change it."""
+class PersonChanged(Refused):
+    """A person's password, or whether they may sign in, has changed since somebody set out to change it."""
 
-    code, status = "account_changed", 409
+    code, status = "person_changed", 409
 
     def __init__(self) -> None:
         text = gettext("This account has changed since you opened the page. Nothing was done.")
@@ -106,18 +106,18 @@ class User(AbstractUser):
     def replace_password(self, hashed: str, **fields: Any) -> None:
         """Write a new password's hash, and `fields` with it, unless the password has changed since it was read.
 
-        Raises AccountChanged if it has: it was reset, or the person shut out, and an older request must not undo that.
+        Raises PersonChanged if it has: it was reset, or the person shut out, and an older request must not undo that.
         """
         as_known = User.objects.filter(pk=self.pk, password=self.password)
         if not as_known.update(password=hashed, **fields):
-            raise AccountChanged
+            raise PersonChanged
         self.password = hashed
 
     def check_password(self, raw_password: str) -> bool:
         """Like Django's, which rehashes a password hashed in an older way, but never overwrites a newer password."""
 
         def hash_anew(raw_password: str) -> None:
-            with suppress(AccountChanged):
+            with suppress(PersonChanged):
                 self.replace_password(make_password(raw_password))
 
         return check_password(raw_password, self.password, hash_anew)

@@ -39,7 +39,7 @@ def offer(user: User) -> TOTPDevice:
 def turn_on(user: User, code: str, password: str) -> bool:
     """Require codes from now on, if this one is right. Returns whether it is. The password stays the same.
 
-    Raises AccountChanged when `password` is no longer the person's."""
+    Raises PersonChanged when `password` is no longer the person's."""
     hashed = make_password(password)  # deliberately slow, so before anything is locked
     with transaction.atomic():
         device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
@@ -54,7 +54,7 @@ def turn_on(user: User, code: str, password: str) -> bool:
 
 
 def turn_off(user: User, password: str) -> None:
-    """Stop requiring codes. `password` as in `turn_on`. Raises AccountChanged."""
+    """Stop requiring codes. `password` as in `turn_on`. Raises PersonChanged."""
     hashed = make_password(password)
     with transaction.atomic():
         forget(user)

@@ -23,7 +23,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.account_page import account_page
 from codservice.accounts.forms import CODE_WIDGET, OwnPassword
-from codservice.accounts.models import Account, AccountChanged, User
+from codservice.accounts.models import Account, PersonChanged, User
 from codservice.accounts.team import Right
 from codservice.accounts.views import locked_or
 from codservice.form_fields import Form
@@ -68,7 +68,7 @@ class CodesPage:
                     return self._turn_off(request)
                 case _look:
                     return self._page(request)
-        except AccountChanged as refused:
+        except PersonChanged as refused:
             messages.error(request, refused.message)
         return redirect(self.here)
 

@@ -260,7 +260,7 @@ def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
 
     Raises Membership.DoesNotExist, also for a deactivated colleague, since no key of the account would work."""
     with transaction.atomic():
-        account = Account.objects.select_for_update(of=("self",), no_key=True).get(id=account_id)
+        account = Account.lock(account_id)
         membership = _lock(account_id, membership_id)
         before = account.holder
         after = User.objects.select_for_update(no_key=True).filter(id=membership.user_id, is_active=True).first()

@@ -35,7 +35,7 @@ from codservice.accounts.forms import (
     TooManyTries,
 )
 from codservice.accounts.key_form import LIVE, TEST
-from codservice.accounts.models import Account, AccountChanged, ApiKey, NameTaken, TooManyKeys, User
+from codservice.accounts.models import Account, ApiKey, NameTaken, PersonChanged, TooManyKeys, User
 from codservice.accounts.tasks import LINK_HOURS
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
@@ -140,7 +140,7 @@ class PasswordChange(auth_views.PasswordChangeView):
             self.success_url = reverse("account")  # they were on their way in
         try:
             response = super().form_valid(form)
-        except AccountChanged as refused:
+        except PersonChanged as refused:
             form.add_error("new_password1", refused.message)
             return self.form_invalid(form)
         messages.success(self.request, _("Your password is changed. You are signed out everywhere else."))
@@ -188,7 +188,7 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
     def form_valid(self, form: NewPasswordForm) -> HttpResponse:
         try:
             response = super().form_valid(form)
-        except AccountChanged as refused:
+        except PersonChanged as refused:
             form.add_error("new_password1", refused.message)
             return self.form_invalid(form)
         messages.success(self.request, _("Your password is changed. Sign in with it."))
