@@ -41,6 +41,8 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 access = logging.getLogger("codservice.access")
 
+API = "/api/v1"  # without a slash, so that an address that is cut off there is refused without a key too
+
 
 class _Middleware:
     """The usual base class of Django middleware."""
@@ -112,7 +114,7 @@ class ApiGate(_Middleware):
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not request.path.startswith("/api/v1"):
+        if not request.path.startswith(API):
             return self.get_response(request)
         # The last page of this thread may have left its language active; the API has only one.
         translation.deactivate()
@@ -172,7 +174,7 @@ def _for_pages(middleware: type) -> type:
 
     class ForPages(middleware):  # type: ignore[misc]
         def __call__(self, request: HttpRequest) -> Any:
-            if request.path.startswith("/api/v1/"):
+            if request.path.startswith(API):
                 return self.get_response(request)
             return super().__call__(request)
 

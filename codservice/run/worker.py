@@ -53,7 +53,7 @@ def preload() -> None:
     app.finalize()
 
 
-def take_no_orders() -> None:
+def turn_remote_control_off() -> None:
     """Turn off Celery's remote control, but for `ping`, which `check_service` uses.
 
     Otherwise anyone who can write to Redis could stop workers and read their settings."""
@@ -161,7 +161,7 @@ def main() -> int:
         without_mingle=True,
         without_heartbeat=True,
     )
-    take_no_orders()
+    turn_remote_control_off()
     hear_stops(worker)
     # From here on there are threads, and the environment must not change: writing to it while a thread reads it, as C
     # libraries do, can end the process. Celery has written what it needs by now.

@@ -305,7 +305,7 @@ def test_who_writes_to_redis_runs_nothing_here(client, db, monkeypatch, tmp_path
 
 def test_a_worker_takes_json_and_answers_a_ping_and_nothing_else(monkeypatch):
     monkeypatch.setattr(Panel, "data", Panel.data.copy())
-    worker.take_no_orders()
+    worker.turn_remote_control_off()
     assert set(Panel.data) == {"ping"}
     assert (app.conf.accept_content, app.conf.task_serializer) == (["json"], "json")
     assert app.conf.result_accept_content in (None, ["json"])
