@@ -12,7 +12,7 @@ from datetime import time
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import psycopg
 import redis
@@ -240,23 +240,25 @@ try:
 
     # --- E-mail -----------------------------------------------------------------------------------------------
     _need_readable("EMAIL_URL", env.str("EMAIL_URL", ""))
-    if parse_qs(urlsplit(env.str("EMAIL_URL", "")).query, keep_blank_values=True).keys() - {"ssl", "tls"}:
-        raise EnvError("EMAIL_URL takes no options after its ? but ssl and tls. In passwords, write %3F for ?.")
-    _email = env.dj_email_url("EMAIL_URL", "console:")
-    if "EMAIL_BACKEND" not in _email:
+    _mail = urlsplit(env.str("EMAIL_URL", "console:"))
+    if _mail.scheme not in ("smtp", "smtps", "submission", "submit", "console"):
         raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
-    EMAIL_BACKEND = _email["EMAIL_BACKEND"]
-    # Read from the URL itself, since for smtp:// the library makes up a host.
-    if EMAIL_BACKEND.endswith(".smtp.EmailBackend") and not urlsplit(env.str("EMAIL_URL")).hostname:
+    # For smtp:// the library makes up a host, and any other value of these options would mean a connection without TLS.
+    if _mail.scheme != "console" and not _mail.hostname:
         raise EnvError("EMAIL_URL must name the mail server: submission://user:password@host:587.")
+    for _name, _value in parse_qsl(_mail.query, keep_blank_values=True):
+        if _name not in ("ssl", "tls") or _value not in ("1", "on", "yes", "true", "True"):
+            raise EnvError("EMAIL_URL takes only ssl=on or tls=on after its ?. In passwords, write %3F for ?.")
+    _email = env.dj_email_url("EMAIL_URL", "console:")
+    EMAIL_BACKEND = _email["EMAIL_BACKEND"]
     EMAIL_HOST = _email["EMAIL_HOST"]
     EMAIL_PORT = _email["EMAIL_PORT"] or 465  # for smtps:// without a port
     EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
     EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
     EMAIL_TIMEOUT = 10  # seconds that a silent mail server may hold a worker's thread
     # At port 465 TLS begins at once, elsewhere by STARTTLS (RFC 8314).
-    _is_encrypted = _email.get("EMAIL_USE_TLS", False)
-    EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False) or (_is_encrypted and EMAIL_PORT == 465)
+    _is_encrypted = _email["EMAIL_USE_TLS"]
+    EMAIL_USE_SSL = _email["EMAIL_USE_SSL"] or (_is_encrypted and EMAIL_PORT == 465)
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
     if "\n" in DEFAULT_FROM_EMAIL or not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):

@@ -92,6 +92,9 @@ def test_production_settings_pass_djangos_own_check():
         ("EMAIL_URL", "submission://user:password@:587"),
         ("EMAIL_URL", "submission://user:password@host:587?timeout=30"),
         ("EMAIL_URL", "submission://user:password@host:587?starttls"),
+        ("EMAIL_URL", "smtp://user:password@host:587?tls=require"),
+        ("EMAIL_URL", "smtp://user:password@host:587?ssl=off&tls=on"),
+        ("EMAIL_URL", "file:///var/mail/codservice"),
         ("DEFAULT_FROM_EMAIL", ""),
         ("DEFAULT_FROM_EMAIL", "shop"),
         ("DEFAULT_FROM_EMAIL", "Cod <shop>"),
@@ -187,6 +190,8 @@ def shown(expression, **env):
         ("smtps://user:password@host", 465, True, False),
         ("smtps://user:password@host:465", 465, True, False),
         ("smtps://user:password@host:587", 587, False, True),
+        ("smtp://user:password@host:587?tls=on", 587, False, True),
+        ("smtp://user:password@host:465?ssl=True", 465, True, False),
     ],
 )
 def test_mail_is_sent_as_its_address_says(url, port, begins_with_tls, asks_for_tls):
