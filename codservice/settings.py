@@ -261,7 +261,7 @@ try:
     EMAIL_USE_SSL = _email["EMAIL_USE_SSL"] or (_is_encrypted and EMAIL_PORT == 465)
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
-    if "\n" in DEFAULT_FROM_EMAIL or not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):
+    if "\n" in DEFAULT_FROM_EMAIL or not re.fullmatch(r"[!-?A-~]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):
         raise EnvError("DEFAULT_FROM_EMAIL must be an e-mail address: cod@shop.example, or Cod <cod@shop.example>.")
 
     # --- Logs, metrics, and where errors and traces go --------------------------------------------------------

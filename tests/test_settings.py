@@ -98,6 +98,7 @@ def test_production_settings_pass_djangos_own_check():
         ("DEFAULT_FROM_EMAIL", ""),
         ("DEFAULT_FROM_EMAIL", "shop"),
         ("DEFAULT_FROM_EMAIL", "Cod <shop>"),
+        ("DEFAULT_FROM_EMAIL", "é@shop.example"),  # Django would write another mailbox
         ("DEFAULT_FROM_EMAIL", "cod@shop.example\nBcc: all@shop.example"),
         ("WEBHOOK_CA_FILE", "/no/where.pem"),
         ("WEBHOOK_CA_FILE", "/"),
