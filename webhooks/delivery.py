@@ -233,16 +233,19 @@ UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
 """  # noqa: S608  (of our own text)
 # Uses the lanes' indexes, in which such a late delivery is the last of its webhook. A first attempt is due when it is
 # written, or after the others of its recovery.
-_TOO_LATE = """
-    SELECT late.id FROM {name} h CROSS JOIN LATERAL (
+_TOO_LATE = " UNION ALL ".join(
+    f"""
+    SELECT late.id FROM {lane.name} h CROSS JOIN LATERAL (
         SELECT id FROM webhooks_delivery
-        WHERE webhook_id = h.webhook_id AND {is_in_it} AND next_attempt_at > now() + %(lease)s + %({name})s
+        WHERE webhook_id = h.webhook_id AND {lane.condition} AND next_attempt_at > now() + %(lease)s + %({lane.name})s
         FOR UPDATE SKIP LOCKED) AS late
-"""
+"""  # noqa: S608  (of our own text)
+    for lane in queue.LANES
+)
 _BRING_FORWARD = f"""{queue.HEADS}
 UPDATE webhooks_delivery
 SET next_attempt_at = now() + CASE attempt_count WHEN 0 THEN %(first_attempts)s ELSE %(retries)s END
-WHERE id = ANY(ARRAY({queue.of_each_lane(_TOO_LATE)}))
+WHERE id = ANY(ARRAY({_TOO_LATE}))
 """  # noqa: S608  (of our own text)
 _WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}  # the longest, by lane
 

@@ -1,6 +1,6 @@
 """The state of the queue of deliveries: SQL for what is waiting, and figures for `/readyz` and operators."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import DatabaseError, connection
@@ -10,47 +10,51 @@ from codservice.operations import duties
 MOST_COUNTED = 10_000  # due deliveries; an exact count beyond that would be of no use
 LATE = 60.0  # seconds; a due delivery that waits longer for a worker means that the workers do not keep up
 
-# The lanes of the queue in the order in which they are served, with the condition for each. Each has its own index
-# (`Delivery`), which statements about one lane use.
-LANES = {
-    "first_attempts": "status = 'pending' AND attempt_count = 0",
-    "retries": "status = 'pending' AND attempt_count > 0",
-}
+
+class Lane(NamedTuple):
+    """A part of the queue. Its index (`Delivery`) serves statements that have its `condition`, one lane at a time."""
+
+    number: int  # lanes are served in this order
+    name: str
+    condition: str
 
 
-def of_each_lane(part: str, between: str = " UNION ALL ", **words: str) -> str:
-    """Return this part of a statement for both lanes, with their {name}, {number} and {is_in_it}, and `words`."""
-    lanes = enumerate(LANES.items(), start=1)
-    return between.join(part.format(number=n, name=name, is_in_it=is_in_it, **words) for n, (name, is_in_it) in lanes)
+LANES = (
+    Lane(1, "first_attempts", "status = 'pending' AND attempt_count = 0"),
+    Lane(2, "retries", "status = 'pending' AND attempt_count > 0"),
+)
+
+
+def _heads(lane: Lane) -> str:
+    return f"""{lane.name} (webhook_id, due_at) AS (
+    (SELECT webhook_id, next_attempt_at FROM webhooks_delivery
+     WHERE {lane.condition} ORDER BY webhook_id, next_attempt_at LIMIT 1)
+    UNION ALL
+    SELECT d.webhook_id, d.next_attempt_at FROM {lane.name} h CROSS JOIN LATERAL (
+        SELECT webhook_id, next_attempt_at FROM webhooks_delivery
+        WHERE {lane.condition} AND webhook_id > h.webhook_id
+        ORDER BY webhook_id, next_attempt_at LIMIT 1) AS d
+)"""  # noqa: S608  (of our own text)
 
 
 # The beginning of a statement: the webhooks that have something waiting, and when their oldest is due, for each lane
 # and for both. It hops through the lanes' indexes from webhook to webhook, so its cost grows with webhooks, not rows.
-_HEADS_OF_LANE = """{name} (webhook_id, due_at) AS (
-    (SELECT webhook_id, next_attempt_at FROM webhooks_delivery
-     WHERE {is_in_it} ORDER BY webhook_id, next_attempt_at LIMIT 1)
-    UNION ALL
-    SELECT d.webhook_id, d.next_attempt_at FROM {name} h CROSS JOIN LATERAL (
-        SELECT webhook_id, next_attempt_at FROM webhooks_delivery
-        WHERE {is_in_it} AND webhook_id > h.webhook_id
-        ORDER BY webhook_id, next_attempt_at LIMIT 1) AS d
-)"""
 HEADS = f"""
-WITH RECURSIVE {of_each_lane(_HEADS_OF_LANE, between=", ")}, heads AS (
-    {of_each_lane("SELECT * FROM {name}")}
+WITH RECURSIVE {", ".join(map(_heads, LANES))}, heads AS (
+    SELECT * FROM first_attempts UNION ALL SELECT * FROM retries
 )"""  # noqa: S608  (of our own text)
-
-
-_UNCLAIMED = """(
-SELECT {number} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
-WHERE d.webhook_id = {webhook} AND {is_in_it} AND d.next_attempt_at <= now()
-    AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-ORDER BY d.next_attempt_at LIMIT {most})"""
 
 
 def unclaimed(webhook: str, most: str) -> str:
     """Return a query for the due and unclaimed deliveries of this webhook: the oldest `most` of each lane."""
-    return of_each_lane(_UNCLAIMED, webhook=webhook, most=most)
+    return " UNION ALL ".join(
+        f"""(
+SELECT {lane.number} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
+WHERE d.webhook_id = {webhook} AND {lane.condition} AND d.next_attempt_at <= now()
+    AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
+ORDER BY d.next_attempt_at LIMIT {most})"""  # noqa: S608  (of our own text)
+        for lane in LANES
+    )
 
 
 # The token on claims that no worker settles any more: of deliveries that are put off, and of attempts whose answer must
@@ -70,12 +74,14 @@ SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(next_attempt_at)), 0)::float
 FROM unserved u CROSS JOIN LATERAL ({unclaimed("u.id", most="1")}) AS oldest
 """  # noqa: S608  (of our own text)
 
-_DUE_OF_LANE = """
-    SELECT FROM {name} h JOIN webhooks_delivery d ON d.webhook_id = h.webhook_id
-    WHERE h.due_at <= now() AND {is_in_it} AND d.next_attempt_at <= now()
-"""
+_DUE_OF_LANES = " UNION ALL ".join(
+    f"""
+    SELECT FROM {lane.name} h JOIN webhooks_delivery d ON d.webhook_id = h.webhook_id
+    WHERE h.due_at <= now() AND {lane.condition} AND d.next_attempt_at <= now()"""
+    for lane in LANES
+)
 _DUE = f"""{HEADS}
-SELECT count(*) FROM ({of_each_lane(_DUE_OF_LANE)} LIMIT {MOST_COUNTED}) AS counted
+SELECT count(*) FROM ({_DUE_OF_LANES} LIMIT {MOST_COUNTED}) AS counted
 """  # noqa: S608  (of our own text)
 
 

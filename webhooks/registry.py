@@ -202,19 +202,22 @@ SELECT id FROM webhooks_webhook
 WHERE id IN (SELECT webhook_id FROM heads) AND (deleted_at IS NOT NULL OR NOT is_active)
 """  # noqa: S608  (of our own text)
 
-_WAITING = """{name} AS (
-    SELECT id FROM webhooks_delivery WHERE webhook_id = (SELECT id FROM ended) AND {is_in_it}
+_WAITING = ", ".join(
+    f"""{lane.name} AS (
+    SELECT id FROM webhooks_delivery WHERE webhook_id = (SELECT id FROM ended) AND {lane.condition}
     ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
-)"""
+)"""  # noqa: S608  (of our own text)
+    for lane in queue.LANES
+)
 # The webhook's row is locked and checked again first: it may have been turned on, and what is written for it then must
 # not be dropped. Locked deliveries are being settled; if they are still pending after that, they are dropped later.
 _DROP = f"""
 WITH ended AS MATERIALIZED (
     SELECT id FROM webhooks_webhook
     WHERE id = %(webhook_id)s AND (deleted_at IS NOT NULL OR NOT is_active) FOR KEY SHARE
-), {queue.of_each_lane(_WAITING, between=", ")}
+), {_WAITING}
 UPDATE webhooks_delivery SET status = 'dropped', next_attempt_at = NULL, finished_at = now()
-WHERE id = ANY(ARRAY({queue.of_each_lane("SELECT id FROM {name}")}))
+WHERE id = ANY(ARRAY(SELECT id FROM first_attempts UNION ALL SELECT id FROM retries))
 """  # noqa: S608  (of our own text)
 
 
@@ -229,8 +232,10 @@ def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
     return count
 
 
-_PENDING = queue.of_each_lane(
-    "(SELECT 1 FROM webhooks_delivery WHERE webhook_id = %(id)s AND {is_in_it} ORDER BY next_attempt_at LIMIT 1)"
+_PENDING = " UNION ALL ".join(
+    f"""
+(SELECT 1 FROM webhooks_delivery WHERE webhook_id = %(id)s AND {lane.condition} ORDER BY next_attempt_at LIMIT 1)"""  # noqa: S608  (our own)
+    for lane in queue.LANES
 )
 
 
