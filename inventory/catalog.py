@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -119,27 +118,17 @@ def save(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor, sets_stock:
     product that is created, or whose record changes, gets an event. What is unchanged writes nothing.
 
     One transaction of six statements at most, BEGIN and COMMIT included, however many drafts there are. Concurrent
-    calls for an account wait for each other, so that two cannot deadlock over products that both create.
+    calls for an account wait for each other, so that two create each product once, and cannot deadlock over it.
     """
-    saved: dict[str, Saved] = {}
-    waiting = {draft.sku: draft for draft in drafts}
+    if not drafts:
+        return []
     with transaction.atomic():
         Account.lock(account_id)
-        # Usually once. Again only for products that somebody else created between our look and our insert.
-        while waiting:
-            known = _lock(account_id, [*waiting])
-            changes = []
-            for sku, draft in waiting.items():
-                before = known[sku].record if sku in known else None
-                if (change := _difference(draft, known.get(sku), sets_stock)) is not None:
-                    changes.append(change)
-                    done = Done.CREATED if change.is_new else Done.UPDATED
-                    saved[sku] = Saved(change.id, sku, change.new_quantity, done, before)
-                else:
-                    saved[sku] = Saved(known[sku].id, sku, known[sku].stock_quantity, Done.UNCHANGED, before)
-            beaten = stock.write(account_id, changes, actor=actor) if changes else set()
-            waiting = {sku: waiting[sku] for sku in beaten}
-    return [saved[draft.sku] for draft in drafts]
+        known = _lock(account_id, [draft.sku for draft in drafts])
+        changes = [_change(draft, known.get(draft.sku), sets_stock) for draft in drafts]
+        if written := [change for change in changes if change.differs]:
+            stock.write(account_id, written, actor=actor)
+    return [_saved(change, known.get(change.sku)) for change in changes]
 
 
 def lock_all(account_id: UUID) -> None:
@@ -177,18 +166,20 @@ def _lock(account_id: UUID, skus: list[str]) -> dict[str, _Known]:
         return {sku: _Known(id_, sku, in_stock, Record(*record)) for id_, sku, in_stock, *record in cursor.fetchall()}
 
 
-_drafted = attrgetter(*Record._fields)
 _NEW = Record._make((None, None, True, "", ""))  # defaults of a new product; its draft has name and price
 
 
-def _difference(draft: Draft, known: _Known | None, sets_stock: bool) -> stock.Change | None:
-    """The change that makes the product as drafted; None if it already is."""
-    before = _NEW if known is None else known.record
-    record = Record._make([there if new is None else new for new, there in zip(_drafted(draft), before, strict=True)])
+def _change(draft: Draft, known: _Known | None, sets_stock: bool) -> stock.Change:
+    """The change that makes the product as drafted; one that changes nothing if it already is."""
+    before = known.record if known else _NEW
+    record = before._replace(**{name: new for name in Record._fields if (new := getattr(draft, name)) is not None})
     if known is None:
         return stock.Change(uuid7(), draft.sku, 0, draft.stock_quantity or 0, *record, is_new=True, is_edited=True)
     old = known.stock_quantity
     new = draft.stock_quantity if sets_stock and draft.stock_quantity is not None else old
-    if record == before and new == old:
-        return None
-    return stock.Change(known.id, draft.sku, old, new, *record, is_edited=record != before)
+    return stock.Change(known.id, draft.sku, old, new, *record, is_new=False, is_edited=record != before)
+
+
+def _saved(change: stock.Change, known: _Known | None) -> Saved:
+    done = Done.CREATED if change.is_new else Done.UPDATED if change.differs else Done.UNCHANGED
+    return Saved(change.id, change.sku, change.new_quantity, done, known.record if known else None)

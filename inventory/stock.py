@@ -215,11 +215,10 @@ def _apply(
 # --- For the catalog -----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class Change:
-    """A product as it is to be, created (`is_new`) or changed.
-
-    If its stock changes, it gets a movement and an event; with `is_edited`, the event of its record is published too.
+    """A product as it is to be: created (`is_new`, which is an edit too), its record changed (`is_edited`), its stock
+    changed, or nothing of these.
     """
 
     id: UUID
@@ -231,8 +230,12 @@ class Change:
     is_active: bool
     image_url: str
     script: str
-    is_new: bool = False
-    is_edited: bool = False
+    is_new: bool
+    is_edited: bool
+
+    @property
+    def differs(self) -> bool:
+        return self.is_edited or self.new_quantity != self.old_quantity
 
 
 class ProductEvent(Struct):
@@ -248,7 +251,6 @@ class ProductEvent(Struct):
 
 # The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. `clock` is read while the locks are held,
 # and so is later than the last change, unless the server's clock was set back meanwhile: hence `greatest`.
-# New products are sorted by SKU, so that everybody who creates the same ones does it in the same order.
 _WRITE = """
 WITH change AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(changes)s::json) AS c(
@@ -263,8 +265,6 @@ WITH change AS MATERIALIZED (
     SELECT c.id, %(account)s, c.sku, c.name, c.price, c.new_quantity, c.is_active, c.image_url, c.script, clock.at,
         clock.at
     FROM change c, clock WHERE c.is_new
-    ON CONFLICT (account_id, sku) DO NOTHING
-    RETURNING id
 ), changed AS (
     UPDATE inventory_product p SET
         name = c.name, price = c.price, is_active = c.is_active, image_url = c.image_url, script = c.script,
@@ -273,32 +273,22 @@ WITH change AS MATERIALIZED (
 ), moved AS (
     INSERT INTO inventory_stockmovement (account_id, product_id, old_quantity, new_quantity, at, actor, user_id)
     SELECT %(account)s, c.id, c.old_quantity, c.new_quantity, clock.at, %(actor)s, %(user)s::uuid
-    FROM change c, clock WHERE c.new_quantity <> c.old_quantity AND (NOT c.is_new OR c.id IN (SELECT id FROM made))
+    FROM change c, clock WHERE c.new_quantity <> c.old_quantity
 )
-SELECT at, ARRAY(SELECT sku FROM change WHERE is_new AND id NOT IN (SELECT id FROM made)) FROM clock
+SELECT at FROM clock
 """
 
 
-def write(account_id: UUID, changes: list[Change], *, actor: Actor) -> set[str]:
-    """Write the changes with their movements and events, in the caller's transaction, which holds the products' locks.
+def write(account_id: UUID, changes: Sequence[Change], *, actor: Actor) -> None:
+    """Write changes that differ from what there is, with their movements and events, in the caller's transaction.
 
-    Returns the SKUs of new products that somebody else has created since, of which nothing is written.
+    It holds the locks of the account and of the products.
     """
-    changes.sort(key=lambda change: (change.is_new, change.sku if change.is_new else ""))
+    parameters: dict[str, Any] = {"changes": dump_json(changes).decode(), "account": account_id}
     with connection.cursor() as cursor:
-        cursor.execute(
-            _WRITE,
-            {
-                "changes": dump_json(changes).decode(),
-                "account": account_id,
-                "actor": actor.name,
-                "user": actor.user_id,
-            },
-        )
-        at, taken = cursor.fetchone()
-    beaten = set(taken)
-    events.publish([told for each in changes if each.sku not in beaten for told in _told(account_id, each, at)])
-    return beaten
+        cursor.execute(_WRITE, parameters | {"actor": actor.name, "user": actor.user_id})
+        (at,) = cursor.fetchone()
+    events.publish([told for change in changes for told in _told(account_id, change, at)])
 
 
 def _told(account_id: UUID, change: Change, at: datetime) -> Iterator[Told]:

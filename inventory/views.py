@@ -114,8 +114,7 @@ class ProductViewSet(_Products):
         """Each entry is saved by itself, by SKU: 200 when all were saved, 207 when some were not, 422 when none was."""
         entries = serializers.read_drafts(needed_body(request))
         drafts = [entry for entry in entries if isinstance(entry, catalog.Draft)]
-        actor = Actor.of_key(request.auth)
-        saved = catalog.save(request.auth.account_id, drafts, actor=actor, sets_stock=False) if drafts else []
+        saved = catalog.save(request.auth.account_id, drafts, actor=Actor.of_key(request.auth), sets_stock=False)
         body = serializers.saved_body(entries, saved, request.data["products"])
         return Response(body, status.HTTP_207_MULTI_STATUS if body.errors else status.HTTP_200_OK)
 

@@ -230,31 +230,6 @@ def test_two_imports_that_make_the_same_products_make_each_once(shop: Account, d
     assert sum(done["unchanged"] for done in imported) == 900
 
 
-def test_products_that_somebody_else_makes_during_an_import_are_changed_like_others(shop: Account) -> None:
-    """The back office does not follow the imports' order: its product appears between lookup and insert."""
-    drafts = [catalog.Draft(f"P{n}", "Import", Decimal(1), stock_quantity=5) for n in range(3)]
-    actor = Actor.of_command("test")
-
-    with another_transaction() as other:
-        other.cursor().execute(
-            """
-            INSERT INTO inventory_product
-                (id, account_id, sku, name, price, stock_quantity, is_active, created_at, updated_at)
-            VALUES (gen_random_uuid(), %s, 'P1', 'Back-office', 1, 3, true, now(), now())
-            """,
-            [shop.id],
-        )
-        imported = at_once(
-            2,
-            lambda n: commit_when_awaited(other) if n else catalog.save(shop.id, drafts, actor=actor, sets_stock=True),
-        )[0]
-
-    assert Counter(each.done for each in imported) == {"created": 2, "updated": 1}
-    product = Product.objects.get(sku="P1")
-    assert (product.name, movements(product)) == ("Import", [(3, 5)])
-    assert_chain(product, 3, 1)
-
-
 PRODUCTS = "/api/v1/products"
 
 
