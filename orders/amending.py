@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from codservice.accounts.actor import Actor
 from codservice.errors import Errors, Invalid
 from orders import editing, importing, serializers
+from orders.lifecycle import lock_one
 from orders.models import Order
 from orders.serializers import Row
 
@@ -14,23 +17,21 @@ _READ_HERE = ("customer_wilaya", "customer_commune", "items")  # all other field
 
 
 def amend(
-    account_id: UUID,
-    order_id: UUID,
-    body: dict[str, Any],
-    *,
-    actor: Actor,
-    check: Callable[[Order], None] = lambda order: None,
+    account_id: UUID, order_id: UUID, body: dict[str, Any], *, actor: Actor, check: Callable[[], None] = lambda: None
 ) -> Order:
     """Change the fields that `body` names in a pending order of the account; all others stay, the total too.
 
-    Wilaya and commune are read together; the order's own stands in for one that is not sent. `check` is called with
-    the locked order, and refuses by raising. Raises, in this order: Order.DoesNotExist, what `check` raises,
+    Wilaya and commune are read together; the order's own stands in for one that is not sent. `check` is called once the
+    order is locked, and refuses by raising. Raises, in this order: Order.DoesNotExist, what `check` raises,
     editing.NotEditable, and Invalid with all problems of the body.
     """
     values, errors = serializers.read_changes(body)
-    return editing.edit(
-        order_id, lambda order: _edit(order, values, errors), actor=actor, account_id=account_id, check=check
-    )
+    with transaction.atomic():
+        order = lock_one(order_id, account_id)
+        check()
+        editing.check_pending(order)
+        editing.apply(order, _edit(order, values, errors), actor=actor)
+    return order
 
 
 def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:

@@ -3,7 +3,7 @@
 An edit is one transaction under the order's lock, and keeps each field's old and new value.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import zip_longest
@@ -73,47 +73,45 @@ class FieldChange(NamedTuple):
     new: Any
 
 
-def edit(
-    order_id: UUID,
-    changes: Edit | Callable[[Order], Edit],
-    *,
-    actor: Actor,
-    account_id: UUID | None = None,
-    seen_version: int | None = None,
-    check: Callable[[Order], None] = lambda order: None,
-) -> Order:
-    """Change a pending order, and keep each field's old and new value. If no value differs, nothing is written.
-
-    `check`, and `changes` if it is a function, are called with the locked order; `check` refuses by raising. Raises
-    NotEditable, also when MOST_EDITS would be exceeded; Changed; Invalid if no line or more than MAX_LINES would be
-    left, or the total would leave its bounds; and Order.DoesNotExist as `lifecycle.move` does.
-    """
+def edit(order_id: UUID, changes: Edit, *, actor: Actor, seen_version: int | None = None) -> Order:
+    """Change a pending order, if it still is as `seen_version`. Raises NotEditable, Changed, and what `apply` does."""
     with transaction.atomic():
-        order = lock_one(order_id, account_id)
-        check(order)
-        if order.status != Status.PENDING:
-            raise decided(order, NotEditable)
+        order = lock_one(order_id)
+        check_pending(order)
         if seen_version not in (None, order.version):
             raise Changed
-        if not isinstance(changes, Edit):
-            changes = changes(order)
-        before = list(order.items.order_by("position"))
-        discounted = discount(order, before) + changes.discounted
-        line_edits, after = _edit_lines(order, before, changes)
-        wanted = [*_edit_fields(order, changes), *_edit_sums(order, after, discounted, changes)]
-        written = [change for change in wanted if change.old != change.new]
-        for change in written:
-            setattr(order, change.field, change.new)
-        edits = [*written, *line_edits]
-        if not edits:
-            return order
-        _check_room(order, edits)
-        order.updated_at, order.version = order.now, order.version + 1
-        planned = _call_again(order) if any(change.field == "phone_e164" for change in written) else []
-        order.save(update_fields=[*(change.field for change in written), *planned, "updated_at", "version"])
-        _write_down(order, edits, actor)
-        events.publish([told(order, Event.Kind.ORDER_UPDATED)])
+        apply(order, changes, actor=actor)
     return order
+
+
+def check_pending(order: Order) -> None:
+    """Raise NotEditable if the order has been decided."""
+    if order.status != Status.PENDING:
+        raise decided(order, NotEditable)
+
+
+def apply(order: Order, changes: Edit, *, actor: Actor) -> None:
+    """Change a pending order that the caller's transaction has locked, and keep each field's old and new value.
+
+    If no value differs, nothing is written. Raises NotEditable if MOST_EDITS would be exceeded, and Invalid if no line
+    or more than MAX_LINES would be left, or the total would leave its bounds; then the transaction must be rolled back.
+    """
+    before = list(order.items.order_by("position"))
+    discounted = discount(order, before) + changes.discounted
+    line_edits, after = _edit_lines(order, before, changes)
+    wanted = [*_edit_fields(order, changes), *_edit_sums(order, after, discounted, changes)]
+    written = [change for change in wanted if change.old != change.new]
+    edits = [*written, *line_edits]
+    if not edits:
+        return
+    _check_room(order, edits)
+    for change in written:
+        setattr(order, change.field, change.new)
+    order.updated_at, order.version = order.now, order.version + 1
+    planned = _call_again(order) if any(change.field == "phone_e164" for change in written) else []
+    order.save(update_fields=[*(change.field for change in written), *planned, "updated_at", "version"])
+    _write_down(order, edits, actor)
+    events.publish([told(order, Event.Kind.ORDER_UPDATED)])
 
 
 def _check_room(order: Order, edits: Sequence[FieldChange]) -> None:
@@ -217,10 +215,27 @@ def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[l
     if changes.lines is not None:
         after = _items(order, changes.lines)
         return _replace_lines(order, before, after), after
+    edits, left = _change_lines(before, changes.line_changes)
+    behind = before[-1].position + 1 if before else 0  # removed lines leave gaps
+    added = _items(order, changes.added, behind)
+    edits += [FieldChange(f"items.{number}", None, _said_line(item)) for number, item in enumerate(added, len(before))]
+    OrderItem.objects.bulk_create(added)
+    after = left + added
+    if not after:
+        raise Invalid({"items": [_("An order must keep at least one line. Cancel it instead.")]})
+    if len(after) > MAX_LINES:
+        raise Invalid({"items": [_("An order can have at most %(most)d lines.") % {"most": MAX_LINES}]})
+    return edits, after
+
+
+def _change_lines(
+    before: Iterable[OrderItem], line_changes: Mapping[UUID, dict[str, Any]]
+) -> tuple[list[FieldChange], list[OrderItem]]:
+    """Write the lines' new columns, or remove them. Returns these changes, and the lines that are left."""
     edits: list[FieldChange] = []
     left: list[OrderItem] = []
     for number, item in enumerate(before):
-        wanted = changes.line_changes.get(item.id, {})
+        wanted = line_changes.get(item.id, {})
         if is_removed := wanted.get("quantity") == 0:
             wanted = {"quantity": 0}
         changed = {name: value for name, value in wanted.items() if value != getattr(item, name)}
@@ -235,18 +250,10 @@ def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[l
         left.append(item)
         if changed:
             item.save(update_fields=[*changed])
-    behind = before[-1].position + 1 if before else 0  # removed lines leave gaps
-    added = _items(order, changes.added, behind)
-    edits += [FieldChange(f"items.{number}", None, _said_line(item)) for number, item in enumerate(added, len(before))]
-    OrderItem.objects.bulk_create(added)
-    after = left + added
-    if not after:
-        raise Invalid({"items": [_("An order must keep at least one line. Cancel it instead.")]})
-    if len(after) > MAX_LINES:
-        raise Invalid({"items": [_("An order can have at most %(most)d lines.") % {"most": MAX_LINES}]})
-    return edits, after
+    return edits, left
 
 
+# The columns of a line whose changes are kept; `sku` follows the product.
 _LINE = ("product_id", "product_name", "quantity", "unit_price", "attributes")
 
 

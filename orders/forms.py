@@ -124,11 +124,22 @@ class OrderForm(Form):
         label=_("Source"), max_length=64, required=False, help_text=_("Such as telephone, facebook or shop.")
     )
 
-    def __init__(self, data: Any = None, *, account: Account, lines: int = LINES, written: Any = None) -> None:
-        """Validate `data`; `written` is only shown again, unchecked."""
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        account: Account,
+        items: Sequence[OrderItem] = (),
+        lines: int = LINES,
+        written: Any = None,
+    ) -> None:
+        """Validate `data`; `written` is only shown again, unchecked.
+
+        A line that is one of `items` keeps its attributes, and its product too if its name is unchanged.
+        """
         written = written or {"id": uuid7()}
         super().__init__(data, initial=written)
-        self.account = account
+        self.account, self.items = account, items
         wilayas = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
         cast(forms.ChoiceField, self.fields["customer_wilaya"]).choices = [("", gettext("Choose a wilaya")), *wilayas]
         self.lines = [LineForm(data, number, written) for number in range(lines)]
@@ -142,16 +153,13 @@ class OrderForm(Form):
                 raise forms.ValidationError(no_commune(text, error)) from None
         return text
 
-    def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
-        """The order as a body for an import; None if something is wrong, which the fields then say.
-
-        A line that is one of `items` keeps its attributes, and its product too if its name is unchanged.
-        """
+    def body(self) -> dict[str, Any] | None:
+        """The order as a body for an import; None if something is wrong, which the fields then say."""
         written = [line for line in self.lines if line.is_written]
         readable = [line for line in written if line.is_valid()]
         skus = [line.cleaned_data["product"] for line in readable]
         catalog = {each.sku: each for each in Product.objects.filter(account=self.account, sku__in=skus)}
-        lines = list(self._lines(readable, catalog, {item.id: item for item in items}))
+        lines = list(self._lines(readable, catalog))
         is_good = self.is_valid() and not any(line.errors for line in written)
         if not written:
             self.add_error(None, _("Enter at least one product."))
@@ -165,7 +173,7 @@ class OrderForm(Form):
                 fees.fee(self.account.id, data["customer_wilaya"], data["delivery_type"]) or Decimal()
             )
         price = sum((line["unit_price"] * line["quantity"] for line in lines), data["shipping_fee"])
-        data["total_amount"] = self._total(data.get("total_amount"), price, items)
+        data["total_amount"] = self._total(data.get("total_amount"), price)
         try:
             editing.check_total(data["total_amount"])
         except Invalid as invalid:
@@ -173,13 +181,12 @@ class OrderForm(Form):
             return None
         return data | {"items": lines}
 
-    def _total(self, written: Decimal | None, price: Decimal, items: Sequence[OrderItem]) -> Decimal:
+    def _total(self, written: Decimal | None, price: Decimal) -> Decimal:
         """The total: as written, or else `price`, the sum of lines and fee."""
         return price if written is None else written
 
-    def _lines(
-        self, written: list[LineForm], catalog: dict[str, Product], items: dict[Any, OrderItem]
-    ) -> Iterator[dict[str, Any]]:
+    def _lines(self, written: list[LineForm], catalog: dict[str, Product]) -> Iterator[dict[str, Any]]:
+        items = {item.id: item for item in self.items}
         for line in written:
             data, product = line.cleaned_data, catalog.get(line.cleaned_data["product"])
             item = items.get(data["item"])
@@ -217,23 +224,23 @@ class CorrectionForm(OrderForm):
 
     def __init__(self, data: Any = None, *, order: Order, items: Sequence[OrderItem] = (), **kwargs: Any) -> None:
         written = kwargs.pop("written", None) or _written(order, items)
-        super().__init__(data, account=order.account, written=written, **kwargs)
+        super().__init__(data, account=order.account, items=items, written=written, **kwargs)
         self.order = order
         self.fields["total_amount"].help_text = _(
             "If you leave it as it is, it follows the lines and the shipping fee. If you empty it, it is their sum."
         )
 
-    def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
+    def body(self) -> dict[str, Any] | None:
         """As in OrderForm, but without `items` if no line changes, so that the catalog is not looked up again."""
-        body = super().body(items)
-        if body and body["items"] == [_kept(item) for item in items]:
+        body = super().body()
+        if body and body["items"] == [_kept(item) for item in self.items]:
             del body["items"]
         return body
 
-    def _total(self, written: Decimal | None, price: Decimal, items: Sequence[OrderItem]) -> Decimal:
+    def _total(self, written: Decimal | None, price: Decimal) -> Decimal:
         if written != self.order.total_amount:
-            return super()._total(written, price, items)
-        return price - editing.discount(self.order, items)
+            return super()._total(written, price)
+        return price - editing.discount(self.order, self.items)
 
 
 def _kept(item: OrderItem) -> dict[str, Any]:

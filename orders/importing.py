@@ -77,7 +77,7 @@ def import_orders(
 def _outcomes(
     read: Sequence[tuple[Row, Errors]], taken: dict[str | None, UUID], written: dict[UUID, datetime]
 ) -> list[OrderBody | Invalid]:
-    later = set(written)  # what this call has written and comes later in `read`
+    later = set(written)  # of bodies that come later in `read`: an order of theirs makes no earlier body a duplicate
     outcomes: list[OrderBody | Invalid] = []
     for order, errors in read:
         if (id_ := order.get("id")) in written:

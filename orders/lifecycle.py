@@ -252,14 +252,14 @@ def move(
 
 def allowed(order: Order, name: str, actor: Actor) -> Move:
     """The move `name` of the table. Raises NotCancellable, AlreadyDecided, NotAllowed."""
-    move = Order.MOVES.get((Status(order.status), name))
-    if move is None:
+    found = Order.MOVES.get((Status(order.status), name))
+    if found is None:
         if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
             raise NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % status_in_words(order))
         raise decided(order)
-    if actor.role not in move.by:
+    if actor.role not in found.by:
         raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % status_in_words(order))
-    return move
+    return found
 
 
 # The clock is read once all locks are held. Otherwise a change that waited for a lock could be dated before changes

@@ -112,7 +112,7 @@ class OrderViewSet(viewsets.GenericViewSet):
             id,
             request.data,
             actor=Actor.of_key(request.auth),
-            check=lambda order: check_match(request, lambda: self._detail(id)),
+            check=lambda: check_match(request, lambda: self._detail(id)),
         )
         body = self._detail(id)
         return Response(body, headers={"ETag": weak_etag(body)})

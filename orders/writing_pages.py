@@ -48,8 +48,8 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
         return _page(request, OrderForm(account=account, lines=min(len(items) + 1, MAX_LINES), written=written))
     if "more" in request.POST:
         return _page(request, _with_more_lines(request, partial(OrderForm, account=account)))
-    form = OrderForm(request.POST, account=account, lines=max(_shown_lines(request), 1))
-    if (body := form.body(items)) is None:
+    form = OrderForm(request.POST, account=account, items=items, lines=max(_shown_lines(request), 1))
+    if (body := form.body()) is None:
         return _page(request, form, status=422)
     id_ = form.cleaned_data["id"]
     try:
@@ -90,18 +90,14 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return _page(request, CorrectionForm(order=order, items=items, lines=lines), order)
     if "more" in request.POST:
         return _page(request, _with_more_lines(request, partial(CorrectionForm, order=order)), order)
-    form = CorrectionForm(request.POST, order=order, lines=max(_shown_lines(request), LINES))
-    if (body := form.body(items)) is None:
+    form = CorrectionForm(request.POST, order=order, items=items, lines=max(_shown_lines(request), LINES))
+    if (body := form.body()) is None:
         return _page(request, form, order, status=422)
-    seen = now = body.pop("version")
-
-    def look(locked: Order) -> None:
-        nonlocal now
-        now = locked.version
-
+    seen = body.pop("version")
     try:
         with transaction.atomic():
-            corrected = amending.amend(account.id, id, body, actor=Actor.of_merchant(request.user), check=look)
+            now = lifecycle.lock_one(id, account.id).version
+            corrected = amending.amend(account.id, id, body, actor=Actor.of_merchant(request.user))
             if corrected.version != now:
                 if now != seen:
                     raise lifecycle.Changed
