@@ -58,17 +58,17 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
             if not isinstance(made, Refused):
                 note_order(Action.ORDER_WRITTEN, account, id_)
     except IntegrityError:
-        get_object_or_404(Order, id=id_, account=account)  # the form was sent before
-        return _done(request, id_)
-    if isinstance(made, DuplicateExternalId) and made.order_id == id_:
-        return _done(request, id_)  # it was sent before here too: the external id is checked before the id
+        get_object_or_404(Order, id=id_, account=account)
+        return _sent_before(request, id_)
+    if isinstance(made, DuplicateExternalId) and made.order_id == id_:  # the external id is checked before the id
+        return _sent_before(request, id_)
     if isinstance(made, DuplicateExternalId):
         form.add_error("external_id", _("You already have an order with this number."))
     elif isinstance(made, Invalid):
         _blame(form, made)
     else:
         messages.success(request, _("The order is created. An agent will call the customer."))
-        return _done(request, id_)
+        return redirect("account-order-new") if "another" in request.POST else redirect("account-order", id=id_)
     return _page(request, form, status=422)
 
 
@@ -133,8 +133,10 @@ def _blame(form: OrderForm, error: Invalid) -> None:
         form.add_error(name if name in form.fields else None, [in_words(sentence) for sentence in sentences])
 
 
-def _done(request: HttpRequest, id_: UUID) -> HttpResponse:
-    return redirect("account-order-new") if "another" in request.POST else redirect("account-order", id=id_)
+def _sent_before(request: HttpRequest, id_: UUID) -> HttpResponse:
+    """Lead to the order that the form made before. Whoever went back to write another one there must know."""
+    messages.info(request, _("This form has already created this order. What you sent now was not saved."))
+    return redirect("account-order", id=id_)
 
 
 def _page(request: HttpRequest, form: OrderForm, order: Order | None = None, status: int = 200) -> HttpResponse:

@@ -105,6 +105,18 @@ def test_what_is_sent_twice_is_one_order(browser: Client, number: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("number", ["", "N-1"])
+def test_who_goes_back_and_writes_another_order_in_the_same_form_is_told(browser: Client, number: str) -> None:
+    form = re.search(r'name="id" value="([^"]+)"', browser.get(PAGE).content.decode())[1]
+    send(browser, id=form, external_id=number, another="1")
+    browser.get(PAGE)  # which says that the order is created
+    answer = send(browser, id=form, external_id=number, another="1", customer_name="Lynda")
+    order = Order.objects.get()
+    assert answer.url == f"/account/orders/{order.id}"
+    assert "What you sent now was not saved." in browser.get(answer.url).content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
 def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) -> None:
     theirs = make_order(charlie)
     assert send(browser, id=str(theirs.id)).status_code == 404
