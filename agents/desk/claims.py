@@ -115,8 +115,9 @@ RETURNING phone_e164, statement_timestamp()
 # A promised time stays as it was said.
 _SHORTEN = """
 WITH claim AS (
-    UPDATE agents_claim SET expires_at = clock_timestamp() + %(lease)s::interval
-    WHERE expires_at > clock_timestamp() + %(lease)s::interval
+    UPDATE agents_claim SET expires_at = clock_timestamp() + %(lease)s::interval WHERE id = ANY(ARRAY(
+        SELECT id FROM agents_claim WHERE expires_at > clock_timestamp() + %(lease)s::interval
+        FOR NO KEY UPDATE SKIP LOCKED))
     RETURNING id
 ), waiting AS (
     UPDATE orders_order SET call_due_at = statement_timestamp() WHERE id = ANY(ARRAY(
@@ -193,9 +194,9 @@ def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
     return Claim.objects.unexpired().filter(id=claim_id, agent=agent)
 
 
-def at_now(held: ClaimQuerySet) -> tuple[str, datetime] | None:
-    """The customer's phone and the database's time, read by one statement."""
-    return held.annotate(at=Now()).values_list("phone_e164", "at").first()
+def at_now(claim: ClaimQuerySet) -> tuple[str, datetime] | None:
+    """The claim's customer, by phone, and the database's time, read by one statement. None if the queryset is empty."""
+    return claim.annotate(at=Now()).values_list("phone_e164", "at").first()
 
 
 def on_customer(phone_e164: str) -> Claim | None:
@@ -227,7 +228,7 @@ def release_all(agent: User) -> None:
 
 def shorten() -> int:
     """Mend what was written while the database's clock was ahead, once it is set back. Returns the number of rows
-    changed.
+    changed; those that another transaction has locked are left for the next time.
 
     A claim then ends after LEASE at the latest. An order that nobody has been called about is due now, and so is one
     whose next try would come later than any merchant's rules say.

@@ -48,10 +48,10 @@ class WholeOrder:
     call_notes: list[CallNote]
     status_changes: list[StatusChange]
     edits: list[OrderEdit]
-    duplicates: list[Duplicate] = field(default_factory=list)
+    duplicates: list[Duplicate] = field(default_factory=list)  # those that are on the screen first
     scripts: list[Script] = field(default_factory=list)
     has_older: bool = False  # whether there are older calls or edits than those read
-    beside: list[int] = field(default_factory=list)  # numbers, from 1, of the duplicates that are on the screen
+    beside: list[int] = field(default_factory=list)  # these duplicates' numbers on the screen, from 1
     more_lines: int = 0  # the number of lines that are not read
 
     @property

@@ -26,7 +26,7 @@ from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, CallState, Order, Status
 from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
-from tests.harness.background import PATIENCE, at_once
+from tests.harness.background import PATIENCE, at_once, open_transaction
 from tests.harness.client import ApiClient
 from webhooks.models import Event
 
@@ -137,6 +137,18 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_customer_up_for_as_long(
     assert claims.next_customer(agent) == claim_id
     Claim.objects.update(expires_at=F("expires_at") - claims.LEASE)
     assert claims.next_customer(colleague) not in (None, claim_id)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_that_is_being_changed_holds_no_other_up_when_the_clock_is_set_back(alice: Account) -> None:
+    agents = [AgentFactory(), AgentFactory()]
+    for number in range(2):
+        make_order(alice, phone=f"055012345{number}")
+    changing, _other = [claims.next_customer(each) for each in agents]
+    Claim.objects.update(expires_at=F("expires_at") + timedelta(hours=3))
+
+    with open_transaction(lambda: claims.renew(changing, agent=agents[0])):
+        assert tasks.shorten_claims() == 1
 
 
 def test_an_order_that_came_before_the_clock_was_set_back_is_called_for(
