@@ -19,11 +19,14 @@ def remember(request: HttpRequest) -> None:
 
 @require_POST
 def switch(request: HttpRequest) -> HttpResponse:
-    """Turn the shortcuts on or off. The person's other sessions follow at their next sign-in."""
-    has_keys = SESSION in request.session
+    """Turn the shortcuts on or off, as the pressed button says, which may stand on a page from before the last switch.
+
+    The person's other sessions follow at their next sign-in.
+    """
+    has_keys = request.POST.get("keys") == "on"
     Preferences.objects.update_or_create(user=request.user, defaults={"has_keys": has_keys})
     if has_keys:
-        del request.session[SESSION]
+        request.session.pop(SESSION, None)
     else:
         request.session[SESSION] = True
     messages.success(
