@@ -15,7 +15,7 @@ from codservice import values
 from codservice.form_fields import AmountField, Form, FreeText, QuantityField, Words
 from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
-from orders import editing, fees, phones, regions
+from orders import editing, fees, lifecycle, phones, regions
 from orders.forms import PhoneField, no_commune
 from orders.models import (
     MAX_ATTRIBUTE_NAME,
@@ -240,6 +240,9 @@ class EditForm(Form):
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
+        if data.get("version") not in (None, self.order.version):
+            self.errors.clear()  # the order may have other lines by now, and so the form other fields
+            raise forms.ValidationError(lifecycle.Changed().message)
         self._clean_place(data)
         if self.is_one_gone:
             self.add_error(None, NOT_SOLD)

@@ -96,6 +96,15 @@ def test_what_was_written_stays_on_a_page_that_is_no_longer_true(page: Page, ali
     assert (page.order.version, page.order.notes) == (2, "Call at five")
 
 
+def test_that_it_is_no_longer_true_is_all_that_is_said_when_its_lines_are_gone_too(page: Page, alice: Account) -> None:
+    body = {"items": [order_line(product_name="Voile", quantity=1, unit_price=500)]}
+    amending.amend(alice.id, page.order.id, body, actor=Actor(Role.MERCHANT, "shop"))
+    assert page.save(customer_address="Cité 8 Mai, Bt 4").status_code == 422
+    said = "The order has changed since you opened it. Read it again before you decide."
+    assert page.form.errors == {"__all__": [said]}
+    assert "Cité 8 Mai, Bt 4</textarea>" in page.text
+
+
 def test_the_customers_other_orders_are_no_news_but_one_that_comes_meanwhile_is(
     browser: Client, order: Order, alice: Account
 ) -> None:
