@@ -273,7 +273,7 @@ class OrderAdmin(admin.ModelAdmin):
             agent=request.user,
             outcome=CallNote.Outcome(data["outcome"]),
             note=data["note"],
-            note_id=data["note_id"],
+            note_id=form.press_id,
         )
         messages.success(request, _("The call is noted."))
         if data["version"] != order.version:

@@ -1,6 +1,7 @@
 """The console's login form and the forms on an order's page; the desk's forms are in `agents.desk.forms`."""
 
 from typing import Any
+from uuid import UUID, uuid5
 
 from django import forms
 from django.contrib.admin.forms import AdminAuthenticationForm
@@ -43,7 +44,7 @@ class CancelForm(ReasonForm, MoveForm):
 
 
 class CallNoteForm(Form):
-    """The outcome of a call about a decided order. The same `note_id` sent twice makes one note.
+    """The outcome of a call about a decided order. What is sent twice makes one note.
 
     No call can be promised here, because no queue would bring the order back."""
 
@@ -64,3 +65,8 @@ class CallNoteForm(Form):
         if self.cleaned_data.get("outcome") == Outcome.NOTE and not self.cleaned_data.get("note"):
             self.add_error("note", _("Write the note."))
         return self.cleaned_data
+
+    @property
+    def press_id(self) -> UUID:
+        """The note's id: the same for a form that is sent twice, another for anything else that is said on it."""
+        return uuid5(self.cleaned_data["note_id"], f"{self.cleaned_data['outcome']}\0{self.cleaned_data['note']}")

@@ -123,7 +123,7 @@ def _ask_for_words(form: forms.Form) -> None:
 
 
 class OutcomeForm(Form):
-    """What came of a call: one of the buttons, with what it asks for. The same `note_id` sent twice is written once.
+    """What came of a call: one of the buttons, with what it asks for. What is sent twice is written once.
 
     `seal` signs the screen that the form was on: the claim, `shown_at` and `seen`. Confirm and cancel are about the
     chosen order; everything else is about the customer and all their orders.
@@ -221,9 +221,10 @@ class OutcomeForm(Form):
 
     @property
     def press_id(self) -> UUID:
-        """The note's id: the same when a button is pressed twice, and another for each button of the screen."""
+        """The note's id: the same for a form that is sent twice, another for anything else that is said on it."""
         data = self.cleaned_data
-        return uuid5(data["note_id"], f"{self.data['outcome']} {data['order']} {data['at']}")
+        typed = ("order", "at", "to", "note", "details", "handover_reason", "skip_reason")
+        return uuid5(data["note_id"], "\0".join([self.data["outcome"], *(str(data[name]) for name in typed)]))
 
     @property
     def next_order(self) -> UUID | None:

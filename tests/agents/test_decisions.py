@@ -381,6 +381,14 @@ def test_a_note_sent_twice_is_one_note(confirmed: Order, agent: User) -> None:
     assert CallNote.objects.count() == 1
 
 
+def test_another_note_in_the_same_form_is_another_note(confirmed: Order, agent: User) -> None:
+    """Browsers show a page again as it was left, with the id that its note has."""
+    browser, data = browser_of(agent), note_data(confirmed, note="Elle rappelle")
+    for note in ("Elle rappelle", "Porte bleue"):
+        assert "The call is noted." in told(browser.post(order_page(confirmed, "note"), data | {"note": note}))
+    assert {note.note for note in CallNote.objects.all()} == {"Elle rappelle", "Porte bleue"}
+
+
 def test_a_note_is_kept_though_the_order_has_moved_on(confirmed: Order, agent: User, supervisor: User) -> None:
     lifecycle.cancel(confirmed.id, actor=Actor.of_staff(supervisor), reason="Duplicate")
     data = note_data(confirmed, note="Elle veut la commande")

@@ -71,6 +71,15 @@ def test_a_form_that_is_sent_twice_is_no_refusal(screen: Screen) -> None:
     assert CallNote.objects.count() == 1
 
 
+@pytest.mark.parametrize("outcome", ["confirm", "no_answer", "callback_hour"])
+def test_what_is_written_on_a_screen_after_its_press_is_not_taken_for_noted(outcome: str, screen: Screen) -> None:
+    """Whoever went back to it, or had no answer, and wrote more is told that it was not saved, and sees it again."""
+    assert screen.press(outcome).url == DESK
+    again = screen.press(outcome, note="Porte bleue")
+    assert (again.status_code, "Porte bleue" in again.content.decode()) == (409, True)
+    assert CallNote.objects.get().note == ""
+
+
 def test_a_screen_of_one_second_may_be_pressed(screen: Screen) -> None:
     assert screen.press("confirm", age=shown.SETTLED).status_code == 302
 
