@@ -46,7 +46,7 @@ class Kind(NamedTuple):
     unit: str = ""
 
 
-COUNT, AMOUNT = Kind(counted), Kind(dinars)
+COUNT, AMOUNT = Kind(counted), Kind(dinars, float)
 PERCENT = Kind(percent, lambda share: share * 100, " %")
 RATIO = Kind(lambda ratio: formats.number_format(round(ratio, 2), 2))
 TIME = Kind(duration, lambda time: time / timedelta(minutes=1), " min")

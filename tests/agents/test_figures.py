@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.supervision import performance, summing
-from agents.supervision.figures import DIVISIONS
+from agents.supervision.figures import COLUMNS, DIVISIONS
 from codservice import charts
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
@@ -240,6 +240,16 @@ def test_the_page_shows_names_numbers_and_a_chart(by: str, order_at: Any, agent:
     assert "100.0 %" in text
     assert ('<svg class="chart"' if by == "day" else '<dl class="bars" aria-labelledby="chart-title"') in text
     assert "style=" not in text.split("<main")[1]
+
+
+@pytest.mark.parametrize("by", ["day", "agent"])
+@pytest.mark.parametrize("show", [column.name for column in COLUMNS])
+def test_every_figure_can_be_drawn(show: str, by: str, week: None, supervisor: User) -> None:
+    query = {"first": "2026-03-02", "last": "2026-03-08", "by": by, "show": show}
+    page = browser_of(supervisor).get(PAGE, query).content.decode()
+    chart = page.split('id="chart-title"')[1].split("</section>")[0]
+    drawn = r'<path class="good" d="M' if by == "day" else r'<rect class="good" x="0.0" width="100.0"'
+    assert re.search(drawn, chart) or show == "kept_rate"  # nobody promised a call
 
 
 def test_the_number_of_queries_does_not_depend_on_the_rows(order_at: Any, supervisor: User, charlie: Account) -> None:
