@@ -11,10 +11,10 @@ was killed when, and reading writes nothing; only its speed depends on beat.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 from uuid import UUID
 
 from django.db import connection
@@ -31,38 +31,46 @@ STEP = 7  # days that one transaction sums up, which takes seconds at millions o
 MOST_UNSUMMED = 300_000  # moves that a page view may read from the rows, which takes a second or a few
 MOST_KEYS = 5000  # of a dimension; shops may write a different name or reason into each order
 
-_MOVES = {
-    "new": "to_status = 'pending_confirmation'",
-    "confirmed": "to_status = 'confirmed'",
-    "canceled": "to_status = 'canceled'",
-    "refused": "to_status = 'canceled' AND from_status = 'pending_confirmation'",
-    "shipped": "to_status = 'shipped'",
-    "delivered": "to_status = 'delivered'",
-    "returned": "to_status = 'returned'",
-}
+
+def count_of(*kinds: str) -> str:
+    """SQL: how many events of these kinds there are."""
+    return f"count(*) FILTER (WHERE {_is_one_of(kinds)})"
+
+
+def amount_of(*kinds: str) -> str:
+    """SQL: what the orders of the events of these kinds amount to, in DZD."""
+    return f"coalesce(sum(amount) FILTER (WHERE {_is_one_of(kinds)}), 0)"
+
+
+def _is_one_of(kinds: Iterable[str]) -> str:
+    return "kind IN ({})".format(", ".join(f"'{kind}'" for kind in kinds))
 
 
 @dataclass(slots=True)
 class Figures:
-    """The figures of one day, wilaya and so on, or of a whole period. Amounts are in DZD."""
+    """The figures of one day, wilaya and so on, or of a whole period. Amounts are in DZD.
+
+    Each but the key is a column of `DayFigure`, with the SQL that counts it from the `facts` of `from_rows`.
+    """
 
     key: str = ""
-    new_count: int = 0
-    new_amount: Decimal = Decimal(0)
-    unit_count: int = 0  # pieces in the new orders; only by product
-    confirmed_count: int = 0
-    confirmed_amount: Decimal = Decimal(0)
-    canceled_count: int = 0
-    canceled_amount: Decimal = Decimal(0)
-    refused_count: int = 0  # canceled orders that were never confirmed
-    refused_amount: Decimal = Decimal(0)
-    shipped_count: int = 0
-    shipped_amount: Decimal = Decimal(0)
-    delivered_count: int = 0
-    delivered_amount: Decimal = Decimal(0)
-    returned_count: int = 0
-    returned_amount: Decimal = Decimal(0)
-    first_call_count: int = 0  # orders that were called for the first time; only by wait
+    new_count: Annotated[int, count_of("new")] = 0
+    new_amount: Annotated[Decimal, amount_of("new")] = Decimal(0)
+    # Pieces in the new orders; only by product.
+    unit_count: Annotated[int, "coalesce(sum(units) FILTER (WHERE kind = 'new'), 0)"] = 0
+    confirmed_count: Annotated[int, count_of("confirmed")] = 0
+    confirmed_amount: Annotated[Decimal, amount_of("confirmed")] = Decimal(0)
+    canceled_count: Annotated[int, count_of("canceled", "refused")] = 0
+    canceled_amount: Annotated[Decimal, amount_of("canceled", "refused")] = Decimal(0)
+    refused_count: Annotated[int, count_of("refused")] = 0  # canceled orders that were never confirmed
+    refused_amount: Annotated[Decimal, amount_of("refused")] = Decimal(0)
+    shipped_count: Annotated[int, count_of("shipped")] = 0
+    shipped_amount: Annotated[Decimal, amount_of("shipped")] = Decimal(0)
+    delivered_count: Annotated[int, count_of("delivered")] = 0
+    delivered_amount: Annotated[Decimal, amount_of("delivered")] = Decimal(0)
+    returned_count: Annotated[int, count_of("returned")] = 0
+    returned_amount: Annotated[Decimal, amount_of("returned")] = Decimal(0)
+    first_call_count: Annotated[int, count_of("called")] = 0  # orders that were called for the first time; only by wait
 
     @property
     def decided_count(self) -> int:
@@ -75,7 +83,13 @@ class Figures:
         return self.delivered_count + self.returned_count
 
 
-COLUMNS = tuple(each.name for each in fields(Figures))[1:]
+def columns(figures: type) -> dict[str, str]:
+    """The figures that are columns of the sums, by name, each with the SQL that counts it."""
+    hints = get_type_hints(figures, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+
+
+COLUMNS = columns(Figures)
 
 
 class Summary(NamedTuple):
@@ -97,9 +111,14 @@ class Summary(NamedTuple):
 # a LIMIT or OFFSET in the subqueries makes it look up row by row.
 _CHANGES = """
 changes AS MATERIALIZED (
-    SELECT (s.at AT TIME ZONE 'Africa/Algiers')::date AS day, s.order_id, s.from_status, s.to_status, s.reason, o.*
+    SELECT (s.at AT TIME ZONE 'Africa/Algiers')::date AS day, s.order_id, s.kind, s.reason, o.*
     FROM spans CROSS JOIN LATERAL (
-        SELECT order_id, from_status, to_status, reason, at FROM orders_statuschange
+        SELECT order_id, reason, at, CASE
+                WHEN to_status = 'pending_confirmation' THEN 'new'
+                WHEN to_status = 'canceled' AND from_status = 'pending_confirmation' THEN 'refused'
+                ELSE to_status
+            END AS kind
+        FROM orders_statuschange
         WHERE account_id = %(account)s AND at >= spans.starts AND at < spans.ends OFFSET 0
     ) s CROSS JOIN LATERAL (
         SELECT wilaya_code, source, total_amount FROM orders_order WHERE id = s.order_id LIMIT 1
@@ -129,33 +148,21 @@ lines AS MATERIALIZED (
     ) AS item GROUP BY 1, 2, 3
 )"""
 _FACTS = {
-    Dimension.ALL: "SELECT day, 'all', '', {order} FROM changes",
-    Dimension.WILAYA: "SELECT day, 'wilaya', wilaya_code, {order} FROM changes",
-    Dimension.SOURCE: "SELECT day, 'source', coalesce(source, ''), {order} FROM changes",
-    Dimension.REASON: f"""SELECT day, 'reason', {counted_as("reason")}, {{order}}
-        FROM changes WHERE to_status = 'canceled'""",  # noqa: S608  (our own text)
-    Dimension.PRODUCT: """SELECT day, dimension, key, from_status, to_status, amount, units
-        FROM changes JOIN lines USING (order_id)""",
+    Dimension.ALL: "SELECT day, 'all', '', kind, total_amount, 0 FROM changes",
+    Dimension.WILAYA: "SELECT day, 'wilaya', wilaya_code, kind, total_amount, 0 FROM changes",
+    Dimension.SOURCE: "SELECT day, 'source', coalesce(source, ''), kind, total_amount, 0 FROM changes",
+    Dimension.REASON: f"""SELECT day, 'reason', {counted_as("reason")}, kind, total_amount, 0
+        FROM changes WHERE kind IN ('canceled', 'refused')""",  # noqa: S608  (our own text)
+    Dimension.PRODUCT: "SELECT day, dimension, key, kind, amount, units FROM changes JOIN lines USING (order_id)",
+    Dimension.WAIT: """SELECT (at AT TIME ZONE 'Africa/Algiers')::date, 'wait',
+        width_bucket(extract(epoch FROM at - created_at) / 60, %(waits)s::numeric[])::text, 'called', 0, 0
+        FROM called""",
 }
-_COUNTED = ", ".join(
-    f"count(*) FILTER (WHERE {condition}) AS {name}_count,"
-    f" coalesce(sum(amount) FILTER (WHERE {condition}), 0) AS {name}_amount"
-    + (f", coalesce(sum(units) FILTER (WHERE {condition}), 0) AS unit_count" if name == "new" else "")
-    for name, condition in _MOVES.items()
-)
-_NOTHING = ", ".join("0" for _ in COLUMNS[:-1])
-_WAITED = f"""
-SELECT (at AT TIME ZONE 'Africa/Algiers')::date AS day, 'wait' AS dimension,
-    width_bucket(extract(epoch FROM at - created_at) / 60, %(waits)s::numeric[])::text AS key,
-    {_NOTHING}, count(*)
-FROM called GROUP BY 1, 3
-"""  # noqa: S608  (our own text)
 
 
 def from_rows(spans: str, dimensions: set[Dimension]) -> str:
     """Steps (CTEs) of a statement; the last, `from_rows`, has day, dimension, key and COLUMNS of what is in `spans`."""
-    order = "from_status, to_status, total_amount, 0"
-    facts = " UNION ALL ".join(text.format(order=order) for name, text in _FACTS.items() if name in dimensions)
+    facts = " UNION ALL ".join(text for name, text in _FACTS.items() if name in dimensions)
     steps = [
         _CHANGES,
         *([_CALLED] if Dimension.WAIT in dimensions else []),
@@ -163,11 +170,11 @@ def from_rows(spans: str, dimensions: set[Dimension]) -> str:
     ]
     return f"""
 spans(starts, ends) AS MATERIALIZED ({spans}), {", ".join(steps)},
-facts(day, dimension, key, from_status, to_status, amount, units) AS ({facts}),
-from_rows AS (
-    SELECT day, dimension, key, {_COUNTED}, 0 AS first_call_count FROM facts GROUP BY day, dimension, key
-    {"UNION ALL" + _WAITED if Dimension.WAIT in dimensions else ""}
-)"""  # noqa: S608  (our own text)
+facts(day, dimension, key, kind, amount, units) AS ({facts}),
+from_rows(day, dimension, key, {", ".join(COLUMNS)}) AS (
+    SELECT day, dimension, key, {", ".join(COLUMNS.values())} FROM facts GROUP BY day, dimension, key
+)
+"""  # noqa: S608  (our own text)
 
 
 _UNSUMMED_SPANS = """
