@@ -21,7 +21,8 @@ from django.utils.translation import gettext_lazy
 from agents import ages
 from agents.console import show
 from agents.supervision import for_supervisors, performance
-from agents.supervision.performance import MOST_DAYS, Figures, Summary
+from agents.supervision.performance import MOST_DAYS, Summary
+from agents.supervision.summing import Figures
 from agents.templatetags.console_tags import duration
 from codservice import charts
 from codservice.accounts.models import Account, User
@@ -53,15 +54,22 @@ TIME = Kind(duration, lambda time: time / timedelta(minutes=1), " min")
 
 
 class Column(NamedTuple):
-    """One figure: its heading, and what it counts."""
+    """One figure: its heading, what it counts, and how it is read from a row: itself, or as a share of two others."""
 
     name: str
     title: Any
     help: Any
     kind: Kind
-    part: str = ""  # for a percentage, the attributes of its part and whole
+    part: str = ""
     whole: str = ""
     did: str = ""  # what happened to the orders that it links to
+
+    def value(self, row: Figures) -> Any:
+        """The figure of this row; None if there is nothing to count, such as no calls."""
+        if not self.whole:
+            return getattr(row, self.name)
+        whole = getattr(row, self.whole)
+        return getattr(row, self.part) / whole if whole else None
 
 
 COLUMNS = [
@@ -76,7 +84,7 @@ COLUMNS = [
     Column("confirmed_amount", gettext_lazy("Confirmed, in DA"),
            gettext_lazy("Total amount of the confirmed orders. By product, only that product's lines."), AMOUNT),
     Column("calls_per_decision", gettext_lazy("Calls per decision"),
-           gettext_lazy("All calls of the period, divided by its decisions."), RATIO),
+           gettext_lazy("All calls of the period, divided by its decisions."), RATIO, "calls", "decisions"),
     Column("first_call", gettext_lazy("To the first call"),
            gettext_lazy("Half of the orders got their first call within this time of their import."), TIME),
     Column("decision", gettext_lazy("To the decision"),
@@ -100,7 +108,8 @@ DIVISIONS = {
     "source": gettext_lazy("By source"),
     "hour": gettext_lazy("By hour"),
 }
-# The file's columns: names as in `Figures`, times in minutes.
+_BY_NAME = {column.name: column for column in COLUMNS}
+# The file's columns: figures of the page or of a row, times in minutes.
 CSV_COLUMNS = [
     "calls", "reached", "contact_rate", "confirmed", "canceled", "decisions", "confirmation_rate", "calls_per_decision",
     "first_call", "decision", "promises", "kept", "kept_rate", "delivered", "returned", "return_rate",
@@ -134,7 +143,7 @@ def page(request: HttpRequest) -> HttpResponse:
     summary = performance.look(chosen["first"], chosen["last"], chosen["by"])
     rows = summary.rows
     names = _names(rows[:MOST_ROWS], chosen["by"])
-    column = next(column for column in COLUMNS if column.name == chosen["show"])
+    column = _BY_NAME[chosen["show"]]
     length = chosen["last"] - chosen["first"]
     return show(
         request,
@@ -180,7 +189,7 @@ def as_csv(request: HttpRequest) -> HttpResponseBase:
     if summary.others:
         named.append((_("All others"), summary.others))
     header = [chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)]
-    lines = [[name, *(_csv_value(getattr(row, column)) for column in CSV_COLUMNS)] for name, row in named]
+    lines = [[name, *(_csv_value(row, column) for column in CSV_COLUMNS)] for name, row in named]
     return table_answer(request, f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv", header, lines)
 
 
@@ -251,7 +260,7 @@ def _cells(row: Figures, orders: str = "") -> list[Cell]:
 
 
 def _counts(row: Figures, column: Column) -> str:
-    if not column.part or not (whole := getattr(row, column.whole)):
+    if column.kind is not PERCENT or not (whole := getattr(row, column.whole)):
         return ""
     return _("%(part)s of %(whole)s") % {"part": counted(getattr(row, column.part)), "whole": counted(whole)}
 
@@ -365,16 +374,17 @@ def _short(row: Figures, column: Column) -> str:
 
 
 def _drawn(row: Figures, column: Column) -> float:
-    value = getattr(row, column.name)
+    value = column.value(row)
     return 0 if value is None else column.kind.drawn(value)
 
 
 def _text(row: Figures, column: Column) -> str:
-    value = getattr(row, column.name)
+    value = column.value(row)
     return "–" if value is None else column.kind.written(value)
 
 
-def _csv_value(value: Any) -> Any:
+def _csv_value(row: Figures, name: str) -> Any:
+    value = _BY_NAME[name].value(row) if name in _BY_NAME else getattr(row, name)
     if isinstance(value, timedelta):
         return round(value / timedelta(minutes=1), 1)
     return round(value, 4) if isinstance(value, float) else value

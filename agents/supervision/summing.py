@@ -8,19 +8,24 @@ left to the rows that long.
 
 The current day's part is never added to. It is summed up anew every few minutes, and when something of its day changes.
 
-Medians cannot be added up, so each sum keeps all waits, in minutes, as big-endian integers of four bytes.
+Medians cannot be added up, so each sum keeps all waits (`medians`).
 """
 
 from collections.abc import Set
+from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import Annotated
 
 from django.db import connection, transaction
 
 from agents.models import CallFigure
+from agents.supervision.medians import median
 from codservice import days
 from orders import day_sums
 from orders.cancel_reasons import counted_as
-from orders.daily import STEP
+from orders.daily import STEP, amount_of, columns, count_of
 from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
@@ -29,25 +34,60 @@ REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # outcomes in which the customer
 PUNCTUAL = timedelta(minutes=15)  # before and after the promised time
 
 _SUMMING = 0x63616C6C  # the advisory lock of whoever sums up
-_AMOUNT = "coalesce(sum(amount) FILTER (WHERE {}), 0)"
-_WAITS = "coalesce(string_agg(int4send({0}), ''::bytea) FILTER (WHERE {0} IS NOT NULL), ''::bytea)"
-# Figure → how it is counted from the events.
-_COUNTED = {
-    "calls": "count(*) FILTER (WHERE kind IN ('called', 'reached'))",
-    "promises": "count(*) FILTER (WHERE kind IN ('promised', 'kept'))",
-    **{
-        name: f"count(*) FILTER (WHERE kind = '{name}')"
-        for name in ("reached", "kept", "confirmed", "canceled", "delivered", "returned")
-    },
-    **{
-        f"{name}_amount": _AMOUNT.format(f"kind = '{name}'")
-        for name in ("confirmed", "canceled", "delivered", "returned")
-    },
-    "first_waits": _WAITS.format("first_wait"),
-    "decision_waits": _WAITS.format("decision_wait"),
-}
-COLUMNS = tuple(_COUNTED)
-WAITS = ("first_waits", "decision_waits")
+
+
+def _waits(name: str) -> str:
+    return f"coalesce(string_agg(int4send({name}), ''::bytea) FILTER (WHERE {name} IS NOT NULL), ''::bytea)"
+
+
+@dataclass
+class Figures:
+    """The figures of one day, agent, merchant and so on, or of all. `key` is the date, id or code, empty for all.
+
+    Each but the key is a column of `CallFigure`, with the SQL that counts it from the `facts` of `from_rows`. Amounts
+    are in DZD; by product, only that product's lines.
+    """
+
+    key: str
+    calls: Annotated[int, count_of("called", "reached")] = 0  # notes of calls, reached or not
+    reached: Annotated[int, count_of("reached")] = 0  # of these, calls in which the customer spoke
+    # Promised calls whose time came, with the order still undecided and no call before it.
+    promises: Annotated[int, count_of("promised", "kept")] = 0
+    kept: Annotated[int, count_of("kept")] = 0  # of these, customers who were called within PUNCTUAL of that time
+    confirmed: Annotated[int, count_of("confirmed")] = 0  # orders that people of the call center confirmed
+    canceled: Annotated[int, count_of("canceled")] = 0  # orders that they canceled while the order was pending
+    delivered: Annotated[int, count_of("delivered")] = (
+        0  # parcels that arrived; by agent, those the agent had confirmed
+    )
+    returned: Annotated[int, count_of("returned")] = 0  # parcels that came back; likewise
+    confirmed_amount: Annotated[Decimal, amount_of("confirmed")] = Decimal(0)
+    canceled_amount: Annotated[Decimal, amount_of("canceled")] = Decimal(0)
+    delivered_amount: Annotated[Decimal, amount_of("delivered")] = Decimal(0)
+    returned_amount: Annotated[Decimal, amount_of("returned")] = Decimal(0)
+    first_waits: Annotated[bytes, _waits("first_wait")] = b""  # see `medians`
+    decision_waits: Annotated[bytes, _waits("decision_wait")] = b""
+
+    @property
+    def decisions(self) -> int:
+        return self.confirmed + self.canceled
+
+    @property
+    def ended(self) -> int:
+        """Parcels delivered or returned."""
+        return self.delivered + self.returned
+
+    @cached_property
+    def first_call(self) -> timedelta | None:
+        """The median time from import to first call, over first calls; None if there are none."""
+        return median(self.first_waits)
+
+    @cached_property
+    def decision(self) -> timedelta | None:
+        """The median time from import to decision, over decisions; None if there are none."""
+        return median(self.decision_waits)
+
+
+COLUMNS = columns(Figures)
 
 # Within `spans`, one row for each event of an order. `person` called, decided or promised; for the end of a parcel,
 # confirmed the order. The number of rows cannot be estimated: `orders.daily` explains LIMIT and OFFSET 0.
@@ -115,18 +155,18 @@ happened AS MATERIALIZED (
         WHERE order_id = happened_to.order_id OFFSET 0
     ) AS item GROUP BY 1, 2, 3
 )"""  # noqa: S608  (our own text)
-_REST = "kind, {amount}, first_wait, decision_wait"
 # How events are divided. By product and name, an event counts for each product of its order.
 _FACTS = {
-    Dimension.ALL: "SELECT at::date, 'all', '', {rest} FROM happened",
-    Dimension.AGENT: "SELECT at::date, 'agent', person::text, {rest} FROM happened WHERE person IS NOT NULL",
-    Dimension.MERCHANT: "SELECT at::date, 'merchant', account_id::text, {rest} FROM happened",
-    Dimension.WILAYA: "SELECT at::date, 'wilaya', wilaya_code, {rest} FROM happened",
-    Dimension.SOURCE: "SELECT at::date, 'source', coalesce(source, ''), {rest} FROM happened",
-    Dimension.HOUR: "SELECT at::date, 'hour', to_char(at, 'HH24'), {rest} FROM happened",
-    Dimension.REASON: f"""SELECT at::date, 'reason', {counted_as("reason")}, {{rest}}
+    Dimension.ALL: "SELECT at::date, 'all', '', {event} FROM happened",
+    Dimension.AGENT: "SELECT at::date, 'agent', person::text, {event} FROM happened WHERE person IS NOT NULL",
+    Dimension.MERCHANT: "SELECT at::date, 'merchant', account_id::text, {event} FROM happened",
+    Dimension.WILAYA: "SELECT at::date, 'wilaya', wilaya_code, {event} FROM happened",
+    Dimension.SOURCE: "SELECT at::date, 'source', coalesce(source, ''), {event} FROM happened",
+    Dimension.HOUR: "SELECT at::date, 'hour', to_char(at, 'HH24'), {event} FROM happened",
+    Dimension.REASON: f"""SELECT at::date, 'reason', {counted_as("reason")}, {{event}}
         FROM happened WHERE kind = 'canceled'""",  # noqa: S608  (our own text)
-    Dimension.PRODUCT: "SELECT at::date, dimension, key, {line} FROM happened JOIN lines USING (order_id)",
+    Dimension.PRODUCT: """SELECT at::date, dimension, key, kind, amount, first_wait, decision_wait
+        FROM happened JOIN lines USING (order_id)""",
 }
 
 
@@ -140,13 +180,14 @@ VALUES = {
 
 def from_rows(dimensions: Set[str]) -> str:
     """Steps of a statement that needs a step `spans`. The last, `from_rows`, has day, dimension, key and COLUMNS."""
-    rest, line = _REST.format(amount="total_amount"), _REST.format(amount="amount")
-    facts = " UNION ALL ".join(text.format(rest=rest, line=line) for name, text in _FACTS.items() if name in dimensions)
-    counted = ", ".join(f"{expression} AS {name}" for name, expression in _COUNTED.items())
+    event = "kind, total_amount, first_wait, decision_wait"
+    facts = " UNION ALL ".join(text.format(event=event) for name, text in _FACTS.items() if name in dimensions)
     return f"""
 {_HAPPENED},
 facts(day, dimension, key, kind, amount, first_wait, decision_wait) AS ({facts}),
-from_rows AS (SELECT day, dimension, key, {counted} FROM facts GROUP BY day, dimension, key)
+from_rows(day, dimension, key, {", ".join(COLUMNS)}) AS (
+    SELECT day, dimension, key, {", ".join(COLUMNS.values())} FROM facts GROUP BY day, dimension, key
+)
 """  # noqa: S608  (our own text)
 
 

@@ -119,7 +119,7 @@ def plainly(part: str, by: str, first: date, last: date) -> dict[str, tuple[int,
     }
 
 
-def assert_rows(rows: list[performance.Figures], by: str, first: date, last: date) -> None:
+def assert_rows(rows: list[summing.Figures], by: str, first: date, last: date) -> None:
     for part in _PARTS:
         wanted = plainly(part, by, first, last)
         if part in ("first_call", "decision"):
