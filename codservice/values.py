@@ -6,6 +6,7 @@ fields (`codservice.api.fields`) and form fields (`codservice.form_fields`) are 
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
@@ -261,6 +262,11 @@ def uuid_or_none(value: Any) -> UUID | None:
         return uuid(value)
     except ValueError:
         return None
+
+
+def uuids_in(texts: Iterable[Any]) -> list[UUID]:
+    """Those of the texts that are UUIDs, in their order; for forms that send many."""
+    return [id_ for text in texts if (id_ := uuid_or_none(text))]
 
 
 # Many validators treat `format` as a hint only, but not the length.

@@ -263,9 +263,9 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     others: dict[Dimension, Figures] = {}
     with connection.cursor() as cursor:
         cursor.execute(_reading(dimensions), asked)
-        for name, day, key, *counts in cursor.fetchall():
+        for name, day, key, *figures in cursor.fetchall():
             dimension = Dimension(name)
-            row = Figures(day.isoformat() if day else key or "", *map(number, COLUMNS, counts))
+            row = Figures(day.isoformat() if day else key or "", *map(number, COLUMNS, figures))
             if dimension == Dimension.ALL:
                 by_day[day] = row
             elif key is None:
@@ -321,8 +321,8 @@ def number(name: str, value: Any) -> Any:
 
 
 def together(rows: Iterable[Figures]) -> Figures:
-    counts = ([getattr(row, name) for name in COLUMNS] for row in rows)
-    return Figures("", *map(sum, zip(*counts, strict=True)))
+    by_name = zip(*([getattr(row, name) for name in COLUMNS] for row in rows), strict=True)
+    return Figures("", *map(sum, by_name))
 
 
 def parameters(account_id: UUID, **values: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ them.
 import itertools
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django import forms
@@ -92,16 +93,16 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
             "needs": needs.of_account(account, today),
             "first": first,
             "last": last,
-            "today": _tiles(summary.today, summary),
-            "total": _tiles(summary.total),
+            "tiles_today": _tiles(summary.today, summary.waiting),
+            "tiles": _tiles(summary.total),
             "by": by,
             "divisions": [(name, label, name == by) for name, label in DIVISIONS.items()],
             "charts": _charts(rows, by, first, last),
             "table": [(name, row, _rates(row)) for name, row in _shown(rows, by)],
-            "sum": _rates(summary.total),
-            "all": summary.total,
+            "total": summary.total,
+            "total_rates": _rates(summary.total),
             "left_out": max(len(rows) - MOST_ROWS, 0),
-            "reasons": _parts([(name, row.canceled_count) for name, row in _rows(summary, "reason", account)]),
+            "reasons": _shares([(name, row.canceled_count) for name, row in _rows(summary, "reason", account)]),
             "waits": _waits(summary),
         },
         status=422 if form.errors else 200,
@@ -156,11 +157,11 @@ class Tile(NamedTuple):
     status: str
     label: str
     count: int
-    amount: Any
+    amount: Decimal
 
 
-def _tiles(row: Figures, summary: Summary | None = None) -> list[Tile]:
-    """A tile for each thing that happens to orders; with a `summary`, also one for orders that wait now."""
+def _tiles(row: Figures, waiting: tuple[int, Decimal] | None = None) -> list[Tile]:
+    """A tile for each thing that happens to orders, and for the orders that wait now."""
     labels = {
         "new": _("New"), "confirmed": _("Confirmed"), "canceled": _("Canceled"), "shipped": _("Shipped"),
         "delivered": _("Delivered"), "returned": _("Returned"),
@@ -169,8 +170,8 @@ def _tiles(row: Figures, summary: Summary | None = None) -> list[Tile]:
         Tile(name, label, getattr(row, f"{name}_count"), getattr(row, f"{name}_amount"))
         for name, label in labels.items()
     ]
-    if summary is not None:
-        tiles.insert(1, Tile("pending_confirmation", _("Waiting now"), *summary.waiting))
+    if waiting:
+        tiles.insert(1, Tile("pending_confirmation", _("Waiting now"), *waiting))
     return tiles
 
 
@@ -211,33 +212,33 @@ def _charts(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -
     return {"decided": draw(decided), "ended": draw(ended)}
 
 
-class Part(NamedTuple):
-    """A share of a whole: of the canceled orders by reason, or of the first calls by span."""
+class Share(NamedTuple):
+    """A part of a whole: of the canceled orders by reason, or of the first calls by span."""
 
     name: str
     count: int
-    share: str
+    text: str  # how much that is of the whole
 
 
-def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
+def _shares(rows: list[tuple[str, int]]) -> dict[str, Any]:
     whole = sum(count for _name, count in rows)
-    parts = [Part(name, count, _rate(count, whole)) for name, count in rows]
-    is_rate = whole >= FEWEST_FOR_A_RATE  # otherwise the share already begins with the count
+    shares = [Share(name, count, _rate(count, whole)) for name, count in rows]
+    is_rate = whole >= FEWEST_FOR_A_RATE  # otherwise the text already begins with the count
     bars = [
-        Bar(part.name, [part.count], f"{counted(part.count)} · {part.share}" if is_rate else part.share)
-        for part in parts
+        Bar(share.name, [share.count], f"{counted(share.count)} · {share.text}" if is_rate else share.text)
+        for share in shares
     ]
-    return {"parts": parts[:MOST_ROWS], "count": whole, "rows": charts.rows(bars)}
+    return {"table": shares[:MOST_ROWS], "whole": whole, "bars": charts.rows(bars)}
 
 
 def _waits(summary: Summary) -> dict[str, Any]:
-    """The parts by span, and the time `within` which half of the first calls were made."""
+    """The shares of spans, and the time `within` which half of the first calls were made."""
     counts = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
     times = [_time(minutes) for minutes in WAITS]
     rows = [(name, counts.get(str(number), 0)) for number, name in enumerate(charts.spans(times))]
     reached = [*itertools.accumulate(count for _name, count in rows)]
     middle = next(number for number, count in enumerate(reached) if count >= reached[-1] / 2)
-    return _parts(rows) | {"within": [*times, ""][middle] if reached[-1] else ""}
+    return _shares(rows) | {"within": [*times, ""][middle] if reached[-1] else ""}
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The supervisors' pages of the console, and an agent's own day. Each page is one address: GET shows, POST changes.
 
-Supervisors see orders for review, current claims, bulk moves, people, calling rules and figures."""
+Supervisors see orders for review, current claims, bulk moves, people, calling rules and figures.
+"""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -42,7 +42,7 @@ def mark_of_password(user: User) -> str:
     return salted_hmac("agents.supervision.minding", user.password, algorithm="sha256").hexdigest()
 
 
-def renew_password(user: User, *, replaces: str | None = None) -> str:
+def renew_password(user: User, *, replaces: str | None) -> str:
     """Set a one-time password, which ends the person's sessions, and return it; it cannot be shown again.
 
     Raises PersonChanged for somebody who is deactivated, whom it would not let in; PasswordChanged if `replaces` is
@@ -51,7 +51,7 @@ def renew_password(user: User, *, replaces: str | None = None) -> str:
     return _give_password(user, replaces, Action.RESET, was_active=True)
 
 
-def reactivate(user: User, *, replaces: str | None = None) -> str:
+def reactivate(user: User, *, replaces: str | None) -> str:
     """Let the person sign in again, with a one-time password, which is returned.
 
     Raises PersonChanged when they already may, since they have been told another password; PasswordChanged as in

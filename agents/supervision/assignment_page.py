@@ -65,8 +65,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(agent.display_name)})
         return redirect("admin:person", user_id)
     # Taken from the request: when the form is refused, the choices must stay, since none would mean all.
-    sent = {id_ for text in request.POST.getlist("merchants") if (id_ := values.uuid_or_none(text))}
-    chosen = sent if form.is_bound else rule.merchants
+    chosen = values.uuids_in(request.POST.getlist("merchants")) if form.is_bound else rule.merchants
     typed = values.visible_part(request.POST.get("q", ""))[:100].replace("\0", "")
     known = form.fields["merchants"].queryset.order_by("name", "id")
     return show(

@@ -36,10 +36,10 @@ STEP = 500  # orders changed in one transaction
 EXPORT = "export"  # offered beside the actions; it changes nothing
 
 
-def offered(status: str, call: str = "", *, is_held: bool = False) -> dict[str, Any]:
-    """The names and labels of the actions that can succeed on orders with this status and `call` state (empty: any).
+def offered(status: str, call: str, *, is_held: bool) -> dict[str, Any]:
+    """The names and labels of the actions that can succeed on orders with this status and `call` state.
 
-    Only pending orders wait for a call, and only their customers can be held.
+    Empty means any. Only pending orders wait for a call, and only their customers can be held.
     """
     statuses = {Status(status)} if status else set(Status)
     if call or is_held:
@@ -108,8 +108,7 @@ def _chosen(request: HttpRequest, query: QueryDict) -> QuerySet[Order]:
             return admin.site.get_model_admin(Order).get_changelist_instance(asked).queryset
         except IncorrectLookupParameters:
             return Order.live.none()
-    ids = [id_ for text in request.GET.getlist("chosen")[:MOST] if (id_ := values.uuid_or_none(text))]
-    return Order.live.filter(id__in=ids).order_by("id")
+    return Order.live.filter(id__in=values.uuids_in(request.GET.getlist("chosen")[:MOST])).order_by("id")
 
 
 def _able(orders: QuerySet[Order], action: BulkAction) -> list[QuerySet[Order]]:

@@ -4,7 +4,7 @@ a table of all, why orders were canceled, and the backlog. Counts of orders link
 Names of products and sources, and reasons, are written by others: they are shown, but nothing is looked up by them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 from agents import ages
 from agents.console import show
 from agents.supervision import for_supervisors, performance
-from agents.supervision.performance import MOST_DAYS, Summary
+from agents.supervision.performance import Summary
 from agents.supervision.summing import Figures
 from agents.templatetags.console_tags import duration
 from codservice import charts
@@ -29,12 +29,13 @@ from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
 from codservice.i18n_tags import counted, dinars, percent
-from codservice.values import uuid_or_none
+from codservice.values import uuids_in
 from inventory.models import Product
 from orders import cancel_reasons
 from orders.models import Status
 from orders.templatetags.orders import wilaya
 
+MOST_DAYS = 92
 MOST_ROWS = 100  # on the page; the file has all rows
 MOST_REASONS = 12
 
@@ -140,9 +141,9 @@ def page(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "divisions": DIVISIONS}
         return show(request, "agents/supervision/figures.html", title=_("Figures"), status=422, **context)
     chosen = form.cleaned_data
-    summary = performance.look(chosen["first"], chosen["last"], chosen["by"])
+    summary = performance.read(chosen["first"], chosen["last"], chosen["by"])
     rows = summary.rows
-    names = _names(rows[:MOST_ROWS], chosen["by"])
+    names = _names([row.key for row in rows[:MOST_ROWS]], chosen["by"])
     column = _BY_NAME[chosen["show"]]
     length = chosen["last"] - chosen["first"]
     return show(
@@ -183,8 +184,8 @@ def as_csv(request: HttpRequest) -> HttpResponseBase:
     if not form.is_valid():
         return page(request)
     chosen = form.cleaned_data
-    summary = performance.look(chosen["first"], chosen["last"], chosen["by"])
-    names = _names(summary.rows, chosen["by"])
+    summary = performance.read(chosen["first"], chosen["last"], chosen["by"])
+    names = _names([row.key for row in summary.rows], chosen["by"])
     named = [("all", summary.total), *((names[row.key].text, row) for row in summary.rows)]
     if summary.others:
         named.append((_("All others"), summary.others))
@@ -200,9 +201,8 @@ class Name(NamedTuple):
     query: dict[str, str]
 
 
-def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
-    """The rows' names by key, read by one statement for agents, merchants or products."""
-    keys = [row.key for row in rows]
+def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
+    """The names of rows by their keys, read by one statement for agents, merchants or products."""
     match by:
         case "day":
             return {key: Name(key, {"did_first": key, "did_last": key}) for key in keys}
@@ -213,8 +213,7 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
         case "source":
             return {key: Name(key or _("Not specified"), {"source": key}) for key in keys}
         case "product":
-            ids = [id_ for key in keys if (id_ := uuid_or_none(key))]
-            products = Product.objects.filter(id__in=ids).values_list("id", "name", "account__name")
+            products = Product.objects.filter(id__in=uuids_in(keys)).values_list("id", "name", "account__name")
             found = {str(id_): Name(f"{name} · {shop}", {"product": str(id_)}) for id_, name, shop in products}
             return {key: found.get(key) or Name(key, {"line": key}) for key in keys}
         case "agent":
@@ -327,17 +326,17 @@ def _backlog_chart(summary: Summary) -> list[charts.Row]:
 def _waiting_chart(summary: Summary) -> list[charts.Row]:
     """The merchants whose orders wait, those with the most late ones first."""
     found = summary.waiting[: charts.MOST_ROWS]
-    names = _names([Figures(key) for key, *_counts in found], "merchant")
+    names = _names([shop for shop, _late, _whole in found], "merchant")
     address = f"{reverse('admin:orders_order_changelist')}?status={Status.PENDING}&merchant="
     return charts.rows(
         [
             charts.Bar(
-                names[key].text,
+                names[shop].text,
                 [late],
                 _("%(part)s of %(whole)s") % {"part": counted(late), "whole": counted(whole)},
-                address + quote(f'"{names[key].text}"'),  # quoted, because other names may contain this one
+                address + quote(f'"{names[shop].text}"'),  # quoted, because other names may contain this one
             )
-            for key, late, whole in found
+            for shop, late, whole in found
         ]
     )
 

@@ -74,7 +74,7 @@ def new(request: HttpRequest) -> HttpResponse:
     form = PersonForm(request.POST if request.method == "POST" else None, by=request.user)
     if form.is_valid():
         data = form.cleaned_data
-        names = {"first_name": data["first_name"], "last_name": data["last_name"]}
+        names = {name: data[name] for name in NAMES}
         try:
             person, password = make(data["username"], group=data.get("role", AGENTS), **names)
         except ValidationError as error:

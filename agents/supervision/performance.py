@@ -5,10 +5,9 @@ orders of one customer counts for both. What merchants cancel themselves is no d
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -18,11 +17,8 @@ from agents.supervision.summing import COLUMNS, Dimension, Figures
 from codservice import days
 from orders import daily
 
-MOST_DAYS = 92
 
-
-@dataclass(slots=True)
-class Summary:
+class Summary(NamedTuple):
     """`rows` divide the period, `before` is the period of equal length before it, `reasons` say why orders were
     canceled.
 
@@ -89,7 +85,7 @@ SELECT * FROM (
 """
 
 
-def look(first_day: date, last_day: date, by: str) -> Summary:
+def read(first_day: date, last_day: date, by: str) -> Summary:
     """The period, by day or a dimension of CallFigure, and what is shown beside it, read by one statement.
 
     Days and hours are in their own order, all else by most calls. Keys to which nothing happened are left out.
@@ -118,7 +114,8 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
     rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
     reasons.sort(key=lambda row: (-row.canceled, row.key))
     rest = _together("", others) if others else None
-    shops = sorted(((shop, *counts) for shop, counts in waiting.items()), key=lambda row: (-row[1], -row[2], row[0]))
+    shops = [(shop, late, whole) for shop, (late, whole) in waiting.items()]
+    shops.sort(key=lambda shop: (-shop[1], -shop[2], shop[0]))
     return Summary(_together("", own), rows, _together("", earlier), reasons, rest, backlog, shops)
 
 

@@ -72,7 +72,7 @@ def _take(request: HttpRequest) -> HttpResponse:
 
 
 def _requeue(request: HttpRequest) -> HttpResponse:
-    order_ids = {id_ for text in request.POST.getlist("order")[:PER_PAGE] if (id_ := values.uuid_or_none(text))}
+    order_ids = set(values.uuids_in(request.POST.getlist("order")[:PER_PAGE]))
     if not order_ids:
         messages.warning(request, _("Choose at least one order."))
         return redirect("admin:review")

@@ -57,7 +57,7 @@ def change(order: Order, user: User | None, when: datetime, to: str, came: str =
 
 
 def monday() -> summing.Figures:
-    return performance.look(MONDAY, MONDAY, "day").total
+    return performance.read(MONDAY, MONDAY, "day").total
 
 
 def shown(row: summing.Figures, *names: str) -> tuple[float | None, ...]:
@@ -154,7 +154,7 @@ def test_a_promise_about_a_decided_order_is_none(callback_at: datetime, order_at
 def test_a_promise_counts_once_its_time_is_over(order_at: Any, agent: User) -> None:
     now = datetime.now(ALGIERS)
     call(order_at(now - timedelta(hours=2)), agent, now - timedelta(hours=1), "callback", callback_at=now)
-    assert performance.look(now.date(), now.date(), "day").total.promises == 0
+    assert performance.read(now.date(), now.date(), "day").total.promises == 0
 
 
 def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: User, supervisor: User) -> None:
@@ -163,7 +163,7 @@ def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: 
         change(order, agent if number else colleague, at(9, day=-9), "confirmed")
         change(order, supervisor, at(9, day=-8), "shipped", came="confirmed")
         change(order, supervisor, at(9), "returned" if number == 1 else "delivered", came="shipped")
-    summary = performance.look(MONDAY, MONDAY, "agent")
+    summary = performance.read(MONDAY, MONDAY, "agent")
     assert (summary.total.delivered, summary.total.returned, *shown(summary.total, "return_rate")) == (3, 1, 0.25)
     by = {row.key: shown(row, "return_rate") for row in summary.rows}
     assert by == {str(agent.id): (pytest.approx(1 / 3),), str(colleague.id): (0.0,)}
@@ -174,7 +174,7 @@ def test_days_are_algerias(order_at: Any, agent: User) -> None:
     order = order_at(at(8))
     call(order, agent, at(23, 59), "answered")
     call(order, agent, at(24, 1), "answered")
-    rows = performance.look(MONDAY, MONDAY + timedelta(days=1), "day").rows
+    rows = performance.read(MONDAY, MONDAY + timedelta(days=1), "day").rows
     assert [(row.key, row.calls) for row in rows] == [("2026-03-02", 1), ("2026-03-03", 1)]
 
 
@@ -183,7 +183,7 @@ def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, cha
         order = order_at(at(8), customer_wilaya=code, **({"account": charlie} if number == 2 else {}))
         call(order, person, at(9), "answered")
         change(order, person, at(9), "confirmed")
-    found = {by: {row.key: (row.calls, row.confirmed) for row in performance.look(MONDAY, MONDAY, by).rows}
+    found = {by: {row.key: (row.calls, row.confirmed) for row in performance.read(MONDAY, MONDAY, by).rows}
              for by in DIVISIONS}  # fmt: skip
     assert found["day"] == {"2026-03-02": (3, 3)}
     assert found["agent"] == {str(agent.id): (2, 2), str(colleague.id): (1, 1)}
@@ -220,7 +220,7 @@ def test_what_is_behind_the_first_names_is_one_row_at_the_end(
     assert rows("product") == [
         ("10", "62.0", f"Robe · {shop}"), ("4", "63.0", "Foulard"), ("3", "62.0", "Voile"), ("3", "61.0", "All others")
     ]  # fmt: skip
-    summary = performance.look(MONDAY, MONDAY, "source")
+    summary = performance.read(MONDAY, MONDAY, "source")
     assert [(row.key, row.canceled) for row in summary.reasons] == [("Foulard", 4), ("Voile", 3)]
     page = browser.get(PAGE, query | {"by": "source"}).content.decode()
     assert "40.0 %" in page  # of all cancellations
@@ -312,9 +312,9 @@ def test_a_number_reads_the_same_in_every_language(
     language: str, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside amounts, which have spaces, 2.414 and 2,414 would read as two and a bit."""
-    found = performance.look(date(2026, 3, 2), date(2026, 3, 2), "day")
+    found = performance.read(date(2026, 3, 2), date(2026, 3, 2), "day")
     found.backlog[0] = (2414, Decimal(3_581_106))
-    monkeypatch.setattr(performance, "look", lambda *_args: found)
+    monkeypatch.setattr(performance, "read", lambda *_args: found)
     text = browser_of(supervisor).get(PAGE, headers={"Accept-Language": language}).content.decode()
     assert "2\u202f414 · 3\u202f581\u202f106" in text
 
@@ -389,7 +389,7 @@ def test_each_count_leads_to_as_many_orders(by: str, week: None, supervisor: Use
     browser = browser_of(supervisor)
     query = {"first": "2026-03-02", "last": "2026-03-08", "by": by}
     context = browser.get(PAGE, query).context
-    rows = performance.look(MONDAY, MONDAY + timedelta(days=6), by).rows
+    rows = performance.read(MONDAY, MONDAY + timedelta(days=6), by).rows
     names = [column.name for column in context["columns"]]
     for row, (_name, _day, cells) in zip(rows, context["table"], strict=True):
         links = dict(zip(names, (cell.link for cell in cells), strict=True))

@@ -137,7 +137,7 @@ def assert_equal(last: date | None = None, length: int = 30) -> None:
     last = last or days.today()
     first = last - timedelta(days=length - 1)
     for by in DIVISIONS:
-        summary = performance.look(first, last, by)
+        summary = performance.read(first, last, by)
         assert_rows(summary.rows, by, first, last)
     assert_rows([summary.total], "all", first, last)
     assert_rows([summary.before], "all", first - timedelta(days=length), first - timedelta(days=1))
@@ -368,7 +368,7 @@ def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_a
     factories.make_order(alice)
     StatusChange.objects.update(at=F("at") - timedelta(days=2))
     with django_assert_num_queries(1):
-        performance.look(days.today() - timedelta(days=91), days.today(), "product")
+        performance.read(days.today() - timedelta(days=91), days.today(), "product")
     assert not CallDay.objects.exists()
 
 

@@ -19,8 +19,8 @@ week, which takes minutes when there are millions of orders. Safe to run again."
     def handle(self, **options: Any) -> None:
         corrected = counts.recount()
         weeks = day_sums.weeks()
-        for account_id, days in self.progress(weeks, total=len(weeks), unit="weeks"):
-            day_sums.sum_anew(account_id, days)
+        for account_id, week in self.progress(weeks, total=len(weeks), unit="weeks"):
+            day_sums.sum_anew(account_id, week)
         if options["json"]:
             self.print_json({"corrected": corrected})
         else:
