@@ -56,10 +56,9 @@ class Figures:
     kept: Annotated[int, count_of("kept")] = 0  # of these, customers who were called within PUNCTUAL of that time
     confirmed: Annotated[int, count_of("confirmed")] = 0  # orders that people of the call center confirmed
     canceled: Annotated[int, count_of("canceled")] = 0  # orders that they canceled while the order was pending
-    delivered: Annotated[int, count_of("delivered")] = (
-        0  # parcels that arrived; by agent, those the agent had confirmed
-    )
-    returned: Annotated[int, count_of("returned")] = 0  # parcels that came back; likewise
+    # Parcels that arrived or came back; by agent, those that the agent had confirmed.
+    delivered: Annotated[int, count_of("delivered")] = 0
+    returned: Annotated[int, count_of("returned")] = 0
     confirmed_amount: Annotated[Decimal, amount_of("confirmed")] = Decimal(0)
     canceled_amount: Annotated[Decimal, amount_of("canceled")] = Decimal(0)
     delivered_amount: Annotated[Decimal, amount_of("delivered")] = Decimal(0)
