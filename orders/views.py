@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
-from codservice.api.adapters import needed_body
+from codservice.api.adapters import location, needed_body
 from codservice.api.conditional import answer_unless_known, check_match, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
@@ -58,6 +58,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         answers={201: bodies.OrderBody},
         errors=(400, 409, 413, 415, 422),
         is_idempotent=True,
+        has_location=True,
     )
     @idempotency.once
     def create(self, request: Request) -> Response:
@@ -66,7 +67,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         (order,) = importing.import_orders(request.auth.account_id, [body], actor=Actor.of_key(request.auth))
         if isinstance(order, Invalid):
             raise order
-        return Response(order, status.HTTP_201_CREATED)
+        return Response(order, status.HTTP_201_CREATED, headers=location(request, order.id))
 
     @schema.describe(
         "Import a batch of orders",

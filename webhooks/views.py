@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from codservice.api import schema
-from codservice.api.adapters import needed_body
+from codservice.api.adapters import location, needed_body
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, number_schema, query_parameters, read_number
 from codservice.errors import Invalid, read_all
@@ -46,12 +46,14 @@ class WebhookViewSet(viewsets.GenericViewSet):
         example={"url": "https://shop.example/hooks/orders", "events": ["order.confirmed", "order.cancelled"]},
         answers={201: serializers.WebhookSecretAnswer},
         errors=(400, 413, 415, 422),
+        has_location=True,
     )
     def create(self, request: Request) -> Response:
         """The signing secret is shown in this answer only. At most 20 webhooks per account."""
         wanted = serializers.read_registration(needed_body(request))
         webhook, secret = registry.register(request.auth.account_id, **wanted)
-        return _with_secret(webhook, secret, status.HTTP_201_CREATED)
+        body = _with_secret(webhook, secret)
+        return Response(body, status.HTTP_201_CREATED, headers=location(request, webhook.id))
 
     @schema.describe("List webhooks", answers={200: serializers.WebhookListBody})
     def list(self, request: Request) -> Response:
@@ -120,7 +122,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     @schema.describe("Rotate the signing secret", answers={200: serializers.WebhookSecretAnswer}, errors=(404,))
     def rotate_secret(self, request: Request, id: UUID) -> Response:
         """The new secret signs at once and is shown in this answer only; for 24 hours the old one signs too."""
-        return _with_secret(*registry.rotate_secret(request.auth.account_id, id))
+        return Response(_with_secret(*registry.rotate_secret(request.auth.account_id, id)))
 
 
 class DeliveryViewSet(viewsets.GenericViewSet):
@@ -218,5 +220,5 @@ class EventViewSet(viewsets.GenericViewSet):
         return Response(serializers.feed_answer(page, request.auth.account_id))
 
 
-def _with_secret(webhook: Webhook, secret: str, status_code: int = status.HTTP_200_OK) -> Response:
-    return Response(serializers.WebhookSecretAnswer(serializers.webhook_body(webhook), secret), status_code)
+def _with_secret(webhook: Webhook, secret: str) -> serializers.WebhookSecretAnswer:
+    return serializers.WebhookSecretAnswer(serializers.webhook_body(webhook), secret)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import IO, Any
+from uuid import UUID
 
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
@@ -17,6 +18,11 @@ def needed_body(request: Request) -> dict[str, Any]:
     if request.stream is None:
         raise MalformedJSON("It is empty.")
     return request.data
+
+
+def location(request: Request, id: UUID | str) -> dict[str, str]:
+    """The header that says where what was just created can be read: beneath the list that it was posted to."""
+    return {"Location": f"{request.path}/{id}"}
 
 
 # What a body may be compressed with. With any other value, such as `UTF-8`, the body came as it is.

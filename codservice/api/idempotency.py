@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from codservice.api.adapters import needed_body
+from codservice.api.adapters import location, needed_body
 from codservice.api.error_answers import exception_handler
 from codservice.api.models import KEPT_FOR, IdempotencyRecord
 from codservice.errors import Invalid, Refused
@@ -52,7 +52,7 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
             with transaction.atomic():
                 kept = _claim(account_id, key)
                 if kept is not None:
-                    return _replay(kept, fingerprint)
+                    return _replay(request, kept, fingerprint)
                 try:
                     response = view(self, request, *args, **kwargs)
                 except Refused as error:
@@ -64,7 +64,7 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
             kept = IdempotencyRecord.objects.filter(account_id=account_id, key=key).first()
             if kept is None:
                 raise
-            return _replay(kept, fingerprint)
+            return _replay(request, kept, fingerprint)
 
     return answer
 
@@ -141,12 +141,10 @@ def _keep(account_id: UUID, key: str, fingerprint: bytes, response: Response) ->
         )
 
 
-def _replay(kept: IdempotencyRecord, fingerprint: bytes) -> HttpResponse:
+def _replay(request: Request, kept: IdempotencyRecord, fingerprint: bytes) -> HttpResponse:
     if bytes(kept.fingerprint) != fingerprint:
         raise Invalid({"Idempotency-Key": ["Was used for another request. Send a new request with a new key."]})
-    return HttpResponse(
-        bytes(kept.body),
-        status=kept.status,
-        content_type="application/json",
-        headers={"Idempotent-Replayed": "true"},
-    )
+    body, headers = bytes(kept.body), {"Idempotent-Replayed": "true"}
+    if kept.status == 201 and (created := load_json(body).get("id")):  # a batch's answer has no id of its own
+        headers |= location(request, created)
+    return HttpResponse(body, status=kept.status, content_type="application/json", headers=headers)

@@ -83,6 +83,7 @@ def describe(
     is_idempotent: bool = False,
     has_etag: bool = False,
     has_precondition: bool = False,
+    has_location: bool = False,
     is_open: bool = False,
 ) -> Callable:
     """Describe a view's method: its body with an `example` that can be sent, its answers, its own errors.
@@ -111,6 +112,9 @@ def describe(
     if has_precondition:
         text = "The `ETag` that you read. The change is refused if the order has changed since."
         parameters += [_header("If-Match", description=text), _header("ETag", response=[200])]
+    if has_location:
+        path = {"type": "string", "format": "uri-reference"}
+        parameters.append(_header("Location", path, response=[201], description="The path where it can be read."))
     return extend_schema(
         summary=summary,
         request=request,

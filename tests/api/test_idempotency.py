@@ -39,6 +39,18 @@ def test_a_repeated_import_gets_the_first_answer_to_the_byte(api):
     assert Order.objects.count() == 1
 
 
+def test_a_repeated_answer_says_again_where_the_order_can_be_read(api):
+    first, again = send(api, "1"), send(api, "1")
+    assert again.headers["Location"] == first.headers["Location"] == f"{ORDERS}/{first.json()['id']}"
+
+
+def test_a_batch_is_at_no_place_and_a_refusal_neither(api):
+    batch = [send(api, "1", {"orders": [order_body()]}, f"{ORDERS}/batch") for _ in range(2)]
+    refused = [send(api, "2", order_body(items=[])) for _ in range(2)]
+    assert [answer.status_code for answer in batch + refused] == [201, 201, 422, 422]
+    assert not any("Location" in answer.headers for answer in batch + refused)
+
+
 def test_the_answer_stays_the_first_one_when_the_order_has_moved_on(api):
     first = send(api, "1")
     api.post(f"{ORDERS}/{first.json()['id']}/cancel")

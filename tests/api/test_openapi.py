@@ -141,6 +141,16 @@ def test_all_answers_that_are_kept_for_a_key_are_described_as_repeated(descripti
     }
 
 
+def test_what_creates_something_is_described_with_where_it_is(description):
+    placed = {
+        (operation["operationId"], status)
+        for operation in operations(description).values()
+        for status, answer in operation["responses"].items()
+        if "Location" in answer["headers"]
+    }
+    assert placed == {("orders_create", "201"), ("webhooks_create", "201")}
+
+
 PHONES = [
     *("0550123456", "0550 12 34 56", "+213550123456", "+213 550 12 34 56", "00213550123456"),
     *("021 23 45 67", "021234567", "+21321234567", "+213 21 23 45 67"),

@@ -32,6 +32,13 @@ def errors(answer):
     return answer.json()["errors"]
 
 
+def test_the_answer_says_where_the_order_can_be_read(api):
+    answer = api.post(ORDERS, order_body())
+    location = answer.headers["Location"]
+    assert location == f"{ORDERS}/{answer.json()['id']}"
+    assert api.get(location).json()["id"] == answer.json()["id"]
+
+
 def test_the_answer_is_the_order_itself(api):
     answer = api.post(ORDERS, order_body(notes="Sonnez", external_id="W-17"))
     assert answer.status_code == 201

@@ -42,6 +42,13 @@ def test_a_webhook_is_registered_and_its_secret_shown_once(api, alice):
     assert secret not in api.get("/api/v1/webhooks").content.decode()
 
 
+def test_the_answer_says_where_the_webhook_can_be_read(api):
+    answer = api.post("/api/v1/webhooks", BODY)
+
+    assert answer.headers["Location"] == f"/api/v1/webhooks/{answer.json()['data']['id']}"
+    assert api.get(answer.headers["Location"]).json()["data"] == answer.json()["data"]
+
+
 def test_the_list_is_oldest_first(api, alice, register):
     made = [register(alice, f"https://shop.example/{number}") for number in range(3)]
 
