@@ -3,12 +3,16 @@
 from functools import cache
 from typing import Annotated
 
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.http.response import HttpResponseBase
-from drf_spectacular.renderers import OpenApiYamlRenderer
+from django.utils.cache import patch_vary_headers
+from drf_spectacular.views import SpectacularAPIView
 from msgspec import Meta, Struct
 from rest_framework import viewsets
+from rest_framework.exceptions import NotAcceptable
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.permissions import AllowAny
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -23,22 +27,40 @@ from codservice.wire import Id, Moment
 
 
 class DescriptionView(APIView):
-    """The OpenAPI description, public and made once in each process because that takes about 0.2 s."""
+    """The OpenAPI description, public and made once in each process because that takes about 0.2 s.
+
+    YAML, or JSON if `Accept` or `format=json` asks for it.
+    """
 
     schema = None  # describes others
     authentication_classes, permission_classes = (), (AllowAny,)
     http_method_names = ["get", "head"]
 
     def get(self, request: Request) -> HttpResponseBase:
-        body = _description().replace(GUIDES, request.build_absolute_uri("/docs/"))
+        renderer = _renderer(request)
+        body = _description(renderer.format).replace(GUIDES, request.build_absolute_uri("/docs/"))
         response = answer_unless_etag_known(request, weak_etag(body), lambda: HttpResponse(body), cache="no-cache")
-        response.headers["Content-Type"] = OpenApiYamlRenderer.media_type
+        response.headers["Content-Type"] = renderer.media_type
+        patch_vary_headers(response, ["Accept"])
         return response
 
 
+# Chosen among here and not by the view, whose refusals would be written by them too.
+_RENDERERS = [renderer() for renderer in SpectacularAPIView.renderer_classes]
+
+
+def _renderer(request: Request) -> BaseRenderer:
+    """What writes the description as the request asks for it: in YAML if it asks for nothing that there is."""
+    try:
+        return DefaultContentNegotiation().select_renderer(request, _RENDERERS)[0]
+    except (NotAcceptable, Http404):
+        return _RENDERERS[0]
+
+
 @cache
-def _description() -> str:
-    return OpenApiYamlRenderer().render(description(), renderer_context={}).decode()
+def _description(form: str) -> str:
+    renderer = next(each for each in _RENDERERS if each.format == form)
+    return renderer.render(description(), renderer_context={}).decode()
 
 
 class OwnAccountBody(Struct):

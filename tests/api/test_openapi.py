@@ -65,6 +65,36 @@ def test_the_description_is_made_once_and_costs_little_to_ask_again(client, monk
     assert (known.status_code, known.content) == (304, b"")
 
 
+@pytest.mark.parametrize(
+    ("query", "accept", "media_type"),
+    [
+        ("", "application/json", "application/json"),
+        ("", "application/json, text/plain, */*", "application/json"),
+        ("", "application/vnd.oai.openapi+json", "application/vnd.oai.openapi+json"),
+        ("?format=json", "*/*", "application/vnd.oai.openapi+json"),
+        ("?format=json", "application/json", "application/json"),
+    ],
+)
+def test_the_description_comes_as_json_where_that_is_asked_for(client, description, query, accept, media_type):
+    answer = client.get(f"/api/schema{query}", headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, media_type)
+    assert json.loads(answer.content) == description
+    assert "Accept" in answer.headers["Vary"]
+    known = client.get(f"/api/schema{query}", headers={"Accept": accept, "If-None-Match": answer.headers["ETag"]})
+    assert known.status_code == 304
+
+
+@pytest.mark.parametrize(
+    ("query", "accept"),
+    [("", None), ("", "*/*"), ("", "text/html"), ("", "///;"), ("?format=yaml", "*/*"), ("?format=xml", "*/*"),
+     ("?format=", "*/*"), ("?format=json", "text/html")],
+)  # fmt: skip
+def test_the_description_is_yaml_for_whoever_asks_for_nothing_else(client, query, accept):
+    answer = client.get(f"/api/schema{query}", headers={"Accept": accept} if accept else {})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/vnd.oai.openapi")
+    assert parsed(answer.content)["openapi"].startswith("3.1.")
+
+
 def test_no_two_threads_make_the_description_at_once(monkeypatch):
     """drf-spectacular's classes find at first use what they extend, and break if two threads do so at once."""
     making, is_second_in = [], threading.Event()
