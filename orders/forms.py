@@ -62,6 +62,11 @@ class LineForm(Form):
         if not self.is_written:
             self.is_bound = False
 
+    def ask_for_product(self) -> None:
+        """Make this a line although it was left empty, so that its product says that one is needed."""
+        self.is_bound = self.is_written = True
+        self.fields["product"].error_messages["required"] = _("Enter at least one product.")
+
     def _said(self, name: str) -> bool:
         return bool(values.has_visible(str(self.data.get(self.add_prefix(name), ""))))
 
@@ -155,15 +160,14 @@ class OrderForm(Form):
 
     def body(self) -> dict[str, Any] | None:
         """The order as a body for an import; None if something is wrong, which the fields then say."""
+        if not any(line.is_written for line in self.lines):
+            self.lines[0].ask_for_product()
         written = [line for line in self.lines if line.is_written]
         readable = [line for line in written if line.is_valid()]
         skus = [line.cleaned_data["product"] for line in readable]
         catalog = {each.sku: each for each in Product.objects.filter(account=self.account, sku__in=skus)}
         lines = list(self._lines(readable, catalog))
-        is_good = self.is_valid() and not any(line.errors for line in written)
-        if not written:
-            self.add_error(None, _("Enter at least one product."))
-        if not (is_good and written):
+        if not self.is_valid() or any(line.errors for line in written):
             return None
         data = {name: value for name, value in self.cleaned_data.items() if value is not None and name != "id"}
         if not data.get("external_id"):

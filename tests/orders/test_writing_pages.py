@@ -170,6 +170,17 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(
     assert Order.objects.count() == 1
 
 
+def test_that_a_product_is_missing_is_said_at_the_first_product(browser: Client, order: Order) -> None:
+    lines = {f"line-{number}-{name}": "" for number in range(3) for name in ("product", "unit_price")}
+    for answer in (send(browser, **lines), correct(browser, order, **lines)):
+        assert problems(answer) == ["Enter at least one product."]
+        text = answer.content.decode()
+        (field,) = re.findall(r"<input [^>]*aria-invalid[^>]*>", text)  # begin.js gives it the focus
+        assert 'name="line-0-product"' in field
+        (said_by,) = re.findall(r'aria-describedby="(.*?)"', field)
+        assert "Enter at least one product." in text.split(f'id="{said_by}"')[1][:200]
+
+
 def test_enter_in_a_field_sends_the_order(browser: Client, alice: Account) -> None:
     """Enter presses a form's first button."""
     order = make_order(alice)
