@@ -247,6 +247,23 @@ def test_every_page_breaks_no_rule_is_small_and_fits_every_screen(
     axe(page, *schemes)
 
 
+@pytest.mark.parametrize("locale", ["fr", "ar"])
+def test_on_a_desk_no_usual_order_number_is_broken_at_its_hyphens(
+    locale: str, visit: Callable[..., Visit], alice: Account
+) -> None:
+    names = {"customer_name": "Abdelkader Benabderrahmane", "customer_wilaya": "Bordj Bou Arréridj"}
+    for number in ("DEMO-1-147", "WC-2026-11-27-000123", "WC-" * 21):
+        factories.make_order(alice, external_id=number, total_amount=1_234_567, **names)
+    person = visit(viewport={"width": 1366, "height": 768}, locale=locale)
+    person.sign_in(alice.holder.email, "/account/login")
+    page = person.look_at("/account/orders")
+    for width in (1366, 1280):
+        page.set_viewport_size({"width": width, "height": 768})
+        heights = page.locator("td .shop-number").evaluate_all("all => all.map(each => each.clientHeight)")
+        assert heights[1] == heights[2] < heights[0], "the newest, and longest, still has several lines"
+        assert wrong_with(page, ON_ANY_SCREEN | ON_A_DESK) == {}, width
+
+
 @pytest.mark.parametrize("locale", ["en", "ar"])
 def test_however_long_the_texts_pages_fit_a_phone_and_a_finger(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
