@@ -133,7 +133,8 @@ def _is_utf8(latin: str) -> bool:
 
 def _schema(item: django_filters.Filter) -> dict[str, Any]:
     if choices := item.extra.get("choices"):
-        return {"type": "string", "enum": [value for value, _ in choices]}
+        words = [value for value, _ in choices]
+        return {"type": "boolean"} if words == ["true", "false"] else {"type": "string", "enum": words}
     return {"minLength": 1, **item.field.openapi}
 
 

@@ -51,7 +51,7 @@ def test_the_bounds_are_described(description: dict[str, Any]) -> None:
     query = {each["name"]: each["schema"] for each in calls["get"]["parameters"] if each["in"] == "query"}
 
     assert query["per_page"]["maximum"] == 500
-    assert query["is_active"]["enum"] == ["true", "false"]
+    assert query["is_active"] == {"type": "boolean"}
     assert (query["stock_below"]["minimum"], query["stock_below"]["maximum"]) == (0, 1_000_000_000)
     updates = description["components"]["schemas"]["StockUpdatesRequest"]["properties"]["updates"]
     assert (updates["minItems"], updates["maxItems"]) == (1, 100)
