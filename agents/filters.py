@@ -3,6 +3,7 @@
 One form holds what people choose. Another finds the orders behind a figure: those to which something happened, as
 `supervision.summing` counts it."""
 
+import re
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -35,6 +36,7 @@ from orders.templatetags.orders import wilaya
 
 ALL = "all"
 ANYBODY = "anybody"
+_WHOLE_NAME = re.compile(r'"(.+)"|“(.+)”|«(.+)»')  # French has a space within its marks
 
 
 def shown_status(request: HttpRequest) -> str:
@@ -44,7 +46,7 @@ def shown_status(request: HttpRequest) -> str:
 
 class FilterForm(Form):
     merchant = Words(
-        label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length + 2
+        label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length + 4
     )
     wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False, widget=LongSelect)
     first = DayField(label=pgettext_lazy("date", "From"), required=False)
@@ -80,8 +82,9 @@ class FilterForm(Form):
     def merchants(self) -> QuerySet[Account]:
         """The merchants whose names contain the text, or are what it has in quotation marks. The form must be valid."""
         text = self.cleaned_data["merchant"]
-        is_whole = len(text) > 2 and text[0] == text[-1] == '"'
-        return Account.objects.filter(live=None, **({"name": text[1:-1]} if is_whole else {"name__icontains": text}))
+        if whole := _WHOLE_NAME.fullmatch(text):
+            return Account.objects.filter(live=None, name__iexact=whole[whole.lastindex or 0].strip())
+        return Account.objects.filter(live=None, name__icontains=text)
 
     @cached_property
     def found(self) -> list[UUID]:
