@@ -156,9 +156,10 @@ class CallingRules(CallingHours):
 
 class CallingPeriod(CallingHours):
     """Other calling hours for some days, of one merchant or, without one, of all: a season, or an opening made by hand.
+    Or no hours, whatever the fields say: the days are closed.
 
-    An opening applies on days off too. Where several periods overlap, an opening goes before a season, a merchant's own
-    before one for all, and then the latest.
+    An opening applies on days off too. Where several periods overlap, openings and closings go before seasons, a
+    merchant's own before one for all, and then the latest.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -174,6 +175,7 @@ class CallingPeriod(CallingHours):
     first_day = models.DateField(_("first day"))
     last_day = models.DateField(_("last day"))
     is_opening = models.BooleanField(_("also on days off"), default=False)
+    is_closed = models.BooleanField(_("closed"), default=False, db_default=False)
 
     class Meta:
         constraints = [

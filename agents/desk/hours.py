@@ -1,4 +1,4 @@
-"""When a merchant's customers may be called. Rules, seasons, holidays and manual openings are combined here only.
+"""When a merchant's customers may be called. Rules, seasons, holidays, openings and closings are combined here only.
 
 One piece of SQL says it. Statements that serve, count and find the next call include it; Python gets the windows.
 """
@@ -30,11 +30,12 @@ WINDOWS = """
         ) d
         LEFT JOIN agents_callingrules r ON r.account_id = a.id
         LEFT JOIN LATERAL (
-            SELECT p.opens_at, p.closes_at, p.break_from, p.break_until, p.is_opening FROM agents_callingperiod p
+            SELECT p.opens_at, p.closes_at, p.break_from, p.break_until, p.is_opening, p.is_closed
+            FROM agents_callingperiod p
             WHERE d.day BETWEEN p.first_day AND p.last_day AND (p.account_id = a.id OR p.account_id IS NULL)
-            ORDER BY p.is_opening DESC, p.account_id IS NULL, p.id DESC LIMIT 1
+            ORDER BY p.is_opening OR p.is_closed DESC, p.account_id IS NULL, p.id DESC LIMIT 1
         ) p ON TRUE
-        WHERE {accounts} AND (p.is_opening IS TRUE OR NOT (
+        WHERE {accounts} AND p.is_closed IS NOT TRUE AND (p.is_opening IS TRUE OR NOT (
             extract(isodow FROM d.day)::integer = ANY(COALESCE(r.days_off, %(days_off)s))
             OR r.keeps_holidays IS TRUE AND EXISTS (SELECT FROM agents_publicholiday h WHERE h.day = d.day)
         ))

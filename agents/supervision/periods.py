@@ -1,7 +1,7 @@
-"""Seasons with other calling hours, and openings made by hand, of one merchant or of all."""
+"""Seasons with other calling hours, and days opened or closed by hand, of one merchant or of all."""
 
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, time
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -29,6 +29,9 @@ from codservice.form_fields import DayField, Form, LongSelect, Words
 MOST = 200  # periods; merchants to choose from are not limited
 MOST_BEFORE = 10  # of the periods that go before one
 LONGEST = 366  # days, the last one included
+LONGEST_CLOSED = 14  # days: with days off around them still far fewer than `hours.AHEAD`
+_NEEDED = {"opens_at", "closes_at"}
+_UNUSED = {"opens_at": time.min, "closes_at": time(23, 59), "break_from": None, "break_until": None}
 _ENTERING = 0x686F757273  # the advisory lock of whoever enters a period
 
 
@@ -43,16 +46,30 @@ class CallingPeriodForm(Form, HoursInOrder):
 
     class Meta:
         model = CallingPeriod
-        fields = ("account", "name", "first_day", "last_day", *CallingPeriod.HOURS, "is_opening")
-        labels = {"name": gettext_lazy("Reason"), "is_opening": gettext_lazy("Also on days off and holidays")}
+        fields = ("account", "name", "first_day", "last_day", *CallingPeriod.HOURS, "is_opening", "is_closed")
+        labels = {
+            "name": gettext_lazy("Reason"),
+            "is_opening": gettext_lazy("Also on days off and holidays"),
+            "is_closed": gettext_lazy("Closed: nobody is called"),
+        }
         help_texts = {
-            "name": gettext_lazy("For example, Ramadan, or why a day off is worked."),
+            "name": gettext_lazy("For example, Ramadan, Eid, or why a day off is worked."),
             "last_day": gettext_lazy("For a single day, choose the same day twice."),
         }
         widgets = CLOCKS
         field_classes = {"name": Words, "first_day": DayField, "last_day": DayField}
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in _NEEDED:  # unless the days are closed, which a browser cannot know
+            self.fields[name].required = False
+
     def clean(self) -> dict[str, Any]:
+        if self.cleaned_data.get("is_closed"):
+            self.cleaned_data |= _UNUSED
+        for name in _NEEDED - self.errors.keys():
+            if self.cleaned_data.get(name) is None:
+                self.add_error(name, self.fields[name].error_messages["required"])
         data = super().clean()
         first, last = data.get("first_day"), data.get("last_day")
         if first and last and last < first:
@@ -61,6 +78,10 @@ class CallingPeriodForm(Form, HoursInOrder):
             self.add_error("last_day", _("These days are in the past."))
         elif first and last and (last - first).days >= LONGEST:
             self.add_error("last_day", _("A season can last at most a year. For longer, change the rules."))
+        elif data.get("is_closed") and first and last and (last - first).days >= LONGEST_CLOSED:
+            self.add_error("last_day", _("Days can be closed for two weeks at most."))
+        if data.get("is_closed") and data.get("is_opening"):
+            self.add_error("is_opening", _("A day is either closed or worked. Choose one."))
         return data
 
 
@@ -83,7 +104,7 @@ def page(request: HttpRequest) -> HttpResponse:
     return show(
         request,
         "agents/supervision/periods.html",
-        title=_("Seasons and opened days"),
+        title=_("Seasons, opened and closed days"),
         form=form,
         periods=[(period, _before(period, ahead)) for period in ahead],
         holidays=[
@@ -148,13 +169,15 @@ def _before(period: CallingPeriod, others: Iterable[CallingPeriod]) -> list[Befo
 
 
 def _rank(period: CallingPeriod) -> tuple[bool, bool, UUID]:
-    return period.is_opening, period.account is not None, period.id
+    return period.is_opening or period.is_closed, period.account is not None, period.id
 
 
 def _tell(request: HttpRequest, period: CallingPeriod) -> None:
     """Tell whether the hours of the new period apply, and from when on."""
     if _before(period, _ahead()):
         messages.warning(request, _("Saved. On some of these days, other hours take precedence: see the list."))
+    elif period.is_closed:
+        messages.success(request, _("Saved. Nobody is called on these days."))
     elif period.first_day > days.today():
         said = _("These hours apply from %(day)s on.")
         messages.success(request, said % {"day": formats.date_format(period.first_day, "j F Y")})

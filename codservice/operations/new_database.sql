@@ -354,6 +354,7 @@ CREATE TABLE public.agents_callingperiod (
     account_id uuid,
     break_from time without time zone,
     break_until time without time zone,
+    is_closed boolean DEFAULT false NOT NULL,
     CONSTRAINT period_break_within CHECK ((((break_from IS NULL) AND (break_until IS NULL)) OR ((break_from > opens_at) AND (break_from IS NOT NULL) AND (break_until > break_from) AND (break_until IS NOT NULL) AND (break_until < closes_at)))),
     CONSTRAINT period_days_in_order CHECK ((first_day <= last_day)),
     CONSTRAINT period_hours_in_order CHECK ((opens_at < closes_at))
@@ -1368,6 +1369,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('agents', '0006_assignments', now()),
 ('agents', '0007_part_of_today', now()),
 ('agents', '0008_calling_breaks', now()),
+('agents', '0009_closed_days', now()),
 ('api', '0001_initial', now()),
 ('auth', '0001_initial', now()),
 ('auth', '0002_alter_permission_name_max_length', now()),

@@ -288,6 +288,23 @@ def test_public_holidays_are_days_off_for_who_keeps_them(alice: Account, charlie
     assert tomorrow in windows(keeps)
 
 
+def test_a_closed_day_goes_before_seasons_and_only_a_merchants_own_opening_before_it(
+    alice: Account, charlie: Account
+) -> None:
+    closed_to, worked = make_order(alice), make_order(charlie)
+    tomorrow = days.today() + timedelta(days=1)
+    eid = {"first_day": tomorrow, "last_day": tomorrow}
+    for account in (alice, charlie):
+        rules(account)
+        period(account, **eid, is_opening=False, name="Ramadan")
+    assert tomorrow in windows(closed_to)
+    period(None, **eid, is_opening=False, is_closed=True, name="Eid")
+    assert tomorrow not in windows(closed_to)
+    assert windows(closed_to).keys() >= {tomorrow + timedelta(days=ahead) for ahead in (-1, 1)}
+    period(charlie, **eid, name="We work")
+    assert (tomorrow in windows(worked), tomorrow in windows(closed_to)) == (True, False)
+
+
 def test_the_years_ahead_have_their_public_holidays() -> None:
     public_holidays.write(using="default")
     year = days.today().year
@@ -472,6 +489,28 @@ def test_a_supervisor_enters_a_season_and_ends_it(alice: Account, supervisor: Us
     assert CallingPeriod.objects.get().shifts == [(time(0), time(1)), (time(21), time(23, 59))]
 
 
+def test_a_supervisor_closes_a_day_for_all_merchants_and_needs_no_hours_for_it(
+    alice: Account, charlie: Account, supervisor: User, agent: User
+) -> None:
+    rules(alice)
+    rules(charlie)
+    make_order(alice, phone="0550000001")
+    make_order(charlie, phone="0550000002")
+    browser = browser_of(supervisor)
+    empty = re.findall(r'<input type="time"[^>]*>', browser.get("/console/periods/").content.decode())
+    assert len(empty) == 4
+    assert not any("required" in field for field in empty)
+    eid = form(name="Eid", opens_at="", closes_at="", is_closed="on")
+    answer = browser.post("/console/periods/", eid, follow=True)
+    assert "Saved. Nobody is called on these days." in answer.content.decode()
+    assert "closed" in said_of(answer, "Eid")
+    assert claims.next_customer(agent) is None
+    again = browser.post("/console/periods/", form(name="Eid", is_closed="on"), follow=True)
+    assert "These hours are already in the list." in again.content.decode()
+    browser.post("/console/periods/", {"end": str(CallingPeriod.objects.get().id)})
+    assert claims.next_customer(agent)
+
+
 def test_thousands_of_merchants_to_choose_from_take_no_template_each(alice: Account, supervisor: User) -> None:
     answer = browser_of(supervisor).post("/console/periods/", form(account=str(alice.id), opens_at=""))
     assert f'<option value="{alice.id}" selected>' in answer.content.decode()
@@ -506,6 +545,8 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supe
         {"name": "x" * 101},
         {"name": "Rama\ndan"},
         {"opens_at": ""},
+        {"is_closed": "on", "is_opening": "on"},
+        {"is_closed": "on", "last_day": (days.today() + timedelta(days=14)).isoformat()},
         {"break_from": "12:00"},
         {"break_from": "12:00", "break_until": "16:00"},
     ],
