@@ -63,7 +63,7 @@ def _starts_processes(function: FunctionType) -> bool:
 
 
 def _named_by(thing: Any) -> list[Any]:
-    """What one of our functions or classes names: in its module, or in a module of ROOMS that it names."""
+    """What one of our functions or classes names: in its module, as a default, or in a module of ROOMS it names."""
     if not str(getattr(thing, "__module__", "")).startswith(ROOMS):
         return []
     if isinstance(thing, type):
@@ -72,6 +72,7 @@ def _named_by(thing: Any) -> list[Any]:
         return []
     names = set(_names_in(thing.__code__))
     found = [thing.__globals__[name] for name in names if name in thing.__globals__]
+    found += [*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
     modules = [each for each in found if isinstance(each, ModuleType) and each.__name__.startswith(ROOMS)]
     return found + [vars(module)[name] for module in modules for name in names if name in vars(module)]
 

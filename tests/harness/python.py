@@ -37,6 +37,7 @@ class Python(FreshPython[AnyStr]):
         self, args: list[str], executable: None, preexec_fn: None, close_fds: bool, pass_fds: tuple[int, ...],
         cwd: Any, env: Mapping[str, str] | None, startupinfo: None, creationflags: int, shell: bool, *rest: Any,
     ) -> None:  # fmt: skip
+        sys.audit("subprocess.Popen", executable, args, cwd, env)  # as the usual one does, which `marks` hears
         ends, others = rest[:6], rest[6:]  # of the pipes, here and there: -1 where there is none
         assert (executable, preexec_fn, pass_fds, shell) == (None, None, (), False)
         assert others == (True, None, None, None, -1, False, -1), "only pipes, files, an environment and a folder"
