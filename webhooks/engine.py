@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import takewhile
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -108,6 +108,21 @@ class Engine:
             logger.warning("claims of workers that died could not be given back, and will expire: %s", error)
 
 
+class _Claiming(NamedTuple):
+    """A claim that is being made."""
+
+    posts: Future[list[Post]]
+    lower_limit: int  # of its two: with fewer posts it has reached neither, and so left nothing
+    sent_before: int  # attempts that had ended when it began
+
+
+class _Renewing(NamedTuple):
+    """A renewal of claims that is being made."""
+
+    renewed: Future[dict[UUID, delivery.Renewed]]
+    unsure: list[UUID]  # those of them whose posts have not begun
+
+
 class _Drain:
     """One drain, from the first claim to the last result."""
 
@@ -115,19 +130,14 @@ class _Drain:
         self._engine = engine
         self._sender = sender
         self._claims = claims
-        self._claiming: Future[list[Post]] | None = None
-        # The lower of the last claim's two limits, which is for webhooks that fail. A claim that brought fewer posts
-        # reached neither limit, so it left nothing behind.
-        self._room_for_failing = 0
-        self._is_full = False  # whether the last claim may have left something for lack of room
-        self._ended = 0  # attempts since the last claim was begun
-        self._ahead = 0  # how many ended while it ran: the next claim can expect as many more places
-        self._renewing: Future[dict[UUID, delivery.Renewed]] | None = None
-        self._unsure: list[UUID] = []  # those being renewed whose posts have not begun
+        self._claiming: _Claiming | None = None
+        self._renewing: _Renewing | None = None
+        self._releasing: Future[None] | None = None  # the last one: their thread takes one after the other
         self._settling = _Settling(partial(self._ask, results, delivery.settle, engine.token))
-        self._releasing: list[Future[None]] = []
         self._under_way: dict[UUID, float] = {}  # claimed and not settled: when each was claimed or last renewed
-        self._sent = 0
+        self._sent = 0  # attempts that have ended
+        self._ahead = 0  # how many ended while the last claim was made: the next can expect as many more places
+        self._may_be_more = False  # whether the last claim may have left something for lack of room
 
     def run(self) -> int:
         """Drain, and return how many attempts were made."""
@@ -138,13 +148,14 @@ class _Drain:
             is_over = self._sender.is_idle and self._claiming is None and self._renewing is None
             self._settling.begin(is_last=is_over)
             if is_over and self._settling.is_idle:
-                wait(self._releasing)
+                if self._releasing is not None:
+                    wait([self._releasing])
                 return self._sent
             outcomes = self._sender.finished(self._settling.wait())
             metrics.note_attempts(outcomes)
             metrics.SENDS_IN_FLIGHT.set(self._engine.window - max(self._sender.room, 0))
             self._settling.add(outcomes)
-            self._ended += len(outcomes)
+            self._sent += len(outcomes)
             self._start_claimed()
             self._give_back()
             self._resume_renewed()
@@ -158,50 +169,45 @@ class _Drain:
         room = self._sender.room
         if self._engine.woken.is_set() and room + self._ahead > 0 and may_claim:
             self._engine.woken.clear()
-            self._ended = 0
-            self._room_for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
-            self._is_full = True  # until it is known
-            self._claiming = self._ask(
-                self._claims, delivery.claim, self._engine.token, room + self._ahead, self._room_for_failing
-            )
+            for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
+            posts = self._ask(self._claims, delivery.claim, self._engine.token, room + self._ahead, for_failing)
+            self._claiming = _Claiming(posts, lower_limit=for_failing, sent_before=self._sent)
+            self._may_be_more = True  # until it is known
 
     def _start_claimed(self) -> None:
         """Start the posts that a claim brought, or give them back when stopping."""
-        if self._claiming is None or not self._claiming.done():
+        if self._claiming is None or not self._claiming.posts.done():
             return
         claiming, self._claiming = self._claiming, None
-        self._ahead = self._ended
+        self._ahead = self._sent - claiming.sent_before
         try:
-            posts = claiming.result()
+            claimed = claiming.posts.result()
         except DatabaseError as error:  # the next wake-up tries again
             logger.warning("no deliveries could be claimed: %s", error)
             return
-        self._is_full = len(posts) >= self._room_for_failing
+        self._may_be_more = len(claimed) >= claiming.lower_limit
+        # A delivery that is under way here was claimed again because its claim ran out during a long pause of this
+        # process. That only prolongs its claim.
+        posts = [post for post in claimed if post.delivery_id not in self._under_way]
         if posts and self._engine.stopping.is_set():
             self._release([post.delivery_id for post in posts])
             return
-        # A delivery that is under way here was claimed again because its claim ran out during a long pause of this
-        # process. That only prolongs its claim.
-        posts = [post for post in posts if post.delivery_id not in self._under_way]
         for post in posts:
             self._under_way[post.delivery_id] = time.monotonic()
             self._sender.start(post)
-        self._sent += len(posts)
-        if posts and self._is_full:  # there may be more
+        if posts and self._may_be_more:
             self._engine.woken.set()
 
     def _give_back(self) -> None:
         """Release posts that found no room because receivers have become slower since they were claimed."""
         if late := self._sender.give_back(math.inf if self._engine.stopping.is_set() else time.monotonic()):
-            for id_ in late:
-                self._under_way.pop(id_)
-            self._sent -= len(late)
             self._release(late)
             self._engine.woken.set()
 
     def _release(self, ids: list[UUID]) -> None:
-        self._releasing = [future for future in self._releasing if not future.done()]
-        self._releasing.append(self._ask(self._claims, delivery.release, self._engine.token, ids))
+        for id_ in ids:
+            self._under_way.pop(id_, None)
+        self._releasing = self._ask(self._claims, delivery.release, self._engine.token, ids)
 
     def _renew(self) -> None:
         """Renew the claims of posts that could not begin at once and of results that cannot be written."""
@@ -209,35 +215,33 @@ class _Drain:
             return
         now = time.monotonic()
         old = list(takewhile(lambda id_: now - self._under_way[id_] > delivery.RENEW_AFTER, self._under_way))
-        self._unsure = self._sender.unsure
-        if ids := list(dict.fromkeys([*self._unsure, *old])):
+        unsure = self._sender.unsure
+        if ids := list(dict.fromkeys([*unsure, *old])):
             for id_ in ids:
                 self._under_way.pop(id_, None)
                 self._under_way[id_] = now  # at the end, so that the oldest stay in front
-            self._renewing = self._ask(self._claims, delivery.renew, self._engine.token, ids)
+            self._renewing = _Renewing(self._ask(self._claims, delivery.renew, self._engine.token, ids), unsure)
 
     def _resume_renewed(self) -> None:
         """Begin posts that had not begun and are still ours; let go of those whose claim or webhook is gone.
 
         When stopping, let go of all of them: while the database is slow, they could wait for one renewal after another.
         """
-        if self._renewing is None or not self._renewing.done():
+        if self._renewing is None or not self._renewing.renewed.done():
             return
         renewing, self._renewing = self._renewing, None
         try:
-            renewed = renewing.result()
+            renewed = renewing.renewed.result()
         except DatabaseError as error:
             logger.warning("claims could not be renewed: %s", error)
             renewed = {}
         gone = []
-        for id_ in self._unsure:
+        for id_ in renewing.unsure:
             if id_ in renewed and not self._engine.stopping.is_set():
                 self._sender.resume(id_, **renewed[id_]._asdict())
             else:
                 self._sender.forget(id_)
-                self._under_way.pop(id_)
                 gone.append(id_)
-        self._sent -= len(gone)
         if gone:
             logger.info(
                 "%s deliveries are left to other workers: their claims have expired, their webhooks are gone, or this"
@@ -247,11 +251,12 @@ class _Drain:
             self._release(gone)
 
     def _leave_settled(self) -> None:
+        """Look again for what is due once results are written, if there is room now for what had none."""
         tries = SETTLE_TRIES_AT_STOP if self._engine.stopping.is_set() else math.inf
         if settled := self._settling.ended(tries):
             for outcome in settled:
                 self._under_way.pop(outcome.post.delivery_id, None)
-            if self._settling.is_more or self._is_full:  # there is room now for what had none
+            if self._settling.is_more or self._may_be_more:
                 self._engine.woken.set()
 
     def _ask(self, thread: ThreadPoolExecutor, function: Any, *args: Any) -> Future[Any]:

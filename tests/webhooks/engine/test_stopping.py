@@ -15,10 +15,10 @@ from django.db import connection, transaction
 from codservice.onebox.service import WORKER_STOP
 from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import environment, wait_for_lock
-from tests.harness.deliveries import statuses, write
+from tests.harness.deliveries import pass_time, statuses, write
 from tests.harness.processes import CHECKOUT
 from tests.harness.receivers import answer, hang
-from webhooks import wakeup
+from webhooks import delivery, wakeup
 from webhooks.models import Attempt, Claim
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,6 +64,30 @@ def test_what_a_claim_brings_after_a_stop_is_given_back(engine, receiver, webhoo
     assert draining.result() == 0
     assert receiver.requests == []
     assert make_engine().drain() == 10
+
+
+def test_what_is_under_way_and_was_claimed_again_after_a_pause_is_not_given_back_at_a_stop(
+    engine, receiver, webhook_to, make_engine, may_end, monkeypatch
+):
+    """Another worker would send it too, and its result would not count."""
+    claim = delivery.claim
+
+    def claim_after_a_pause(*args):
+        pass_time(seconds=delivery.LEASE.total_seconds() + 1)
+        engine.stop()
+        posts = claim(*args)
+        may_end.set()
+        return posts
+
+    receiver.default = answer(once=may_end)
+    write(webhook_to(receiver.url()))
+    draining = Background(engine.drain)
+    receiver.wait_for(1)
+    monkeypatch.setattr(delivery, "claim", claim_after_a_pause)
+    engine.wake_up()
+    assert draining.result() == 1
+    assert make_engine().drain() == 0
+    assert (len(receiver.requests), statuses()) == (1, {"delivered": 1})
 
 
 @pytest.mark.parametrize(
