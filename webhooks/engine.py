@@ -86,15 +86,18 @@ class Engine:
                 "at most %s deliveries are sent at once, because the limit on open files (ulimit -Hn) is low", room
             )
             self.window = room
+        # Both threads begin now: while names are looked up the system may allow no more, and results would be lost.
+        for thread in (self._claims, self._results):
+            thread.submit(int)
         self.token = uuid4()  # not the token of the process that this one was forked from
-        self._succeed()
+        self._enter_roster()
         self._sender = Sender(
             width=self.window, allow_private=settings.WEBHOOK_ALLOW_PRIVATE, ca_file=settings.WEBHOOK_CA_FILE
         )
         return self._sender
 
-    def _succeed(self) -> None:
-        """Give back the claims of this machine's dead workers. The claims of other machines' have to run out."""
+    def _enter_roster(self) -> None:
+        """Show that this worker lives, and give back the claims of this machine's dead ones. Others have to run out."""
         database = connection.settings_dict
         roster = Roster(f"{database['HOST']}:{database['PORT']}/{database['NAME']}")
         try:
@@ -151,7 +154,7 @@ class _Drain:
                 if self._releasing is not None:
                     wait([self._releasing])
                 return self._sent
-            outcomes = self._sender.finished(self._settling.wait())
+            outcomes = self._sender.finished(self._settling.seconds_left())
             metrics.note_attempts(outcomes)
             metrics.SENDS_IN_FLIGHT.set(self._engine.window - max(self._sender.room, 0))
             self._settling.add(outcomes)
@@ -251,7 +254,7 @@ class _Drain:
             self._release(gone)
 
     def _leave_settled(self) -> None:
-        """Look again for what is due once results are written, if there is room now for what had none."""
+        """Forget attempts whose results are written, and look again if there is room now for what had none."""
         tries = SETTLE_TRIES_AT_STOP if self._engine.stopping.is_set() else math.inf
         if settled := self._settling.ended(tries):
             for outcome in settled:
@@ -269,18 +272,17 @@ class _Drain:
 class _Settling:
     """Results on their way into the database: gathered for a moment, written together, and retried while it is away."""
 
-    def __init__(self, settle: "Callable[[list[Outcome]], Future[delivery.Settled]]") -> None:
+    def __init__(self, settle: Callable[[list[Outcome]], Future[delivery.Settled]]) -> None:
         self._settle = settle
         self._gathered: list[Outcome] = []
-        self._begin_at = 0.0
-        self._begun: list[Outcome] = []
-        self._future: Future[delivery.Settled] | None = None
+        self._begin_at = 0.0  # when the gathered are to be written
+        self._writing: tuple[list[Outcome], Future[delivery.Settled]] | None = None
         self.failures = 0  # in a row
         self.is_more = False  # whether more is due for the webhooks whose results were written last
 
     @property
     def is_idle(self) -> bool:
-        return not self._gathered and self._future is None
+        return not self._gathered and self._writing is None
 
     def add(self, outcomes: list[Outcome]) -> None:
         if outcomes and not self._gathered:
@@ -290,35 +292,33 @@ class _Settling:
     def begin(self, *, is_last: bool) -> None:
         """Write the gathered results when their moment is over or no more will come."""
         is_time = time.monotonic() >= self._begin_at or (is_last and not self.failures)
-        if self._gathered and self._future is None and is_time:
-            self._begun, self._gathered = self._gathered, []
-            self._future = self._settle(self._begun)
+        if self._gathered and self._writing is None and is_time:
+            self._writing = self._gathered, self._settle(self._gathered)
+            self._gathered = []
 
-    def wait(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds until there is something to begin, at most 1."""
-        if self._gathered and self._future is None:
+        if self._gathered and self._writing is None:
             return max(self._begin_at - time.monotonic(), 0.0)
         return 1.0
 
     def ended(self, tries: float) -> list[Outcome]:
-        """Return the results that are done with. They are given up when writing has failed more than `tries` times in
-        a row.
-        """
-        if self._future is None or not self._future.done():
+        """Return the results that are done with: written, or given up after more than `tries` failures in a row."""
+        if self._writing is None or not self._writing[1].done():
             return []
-        future, self._future = self._future, None
+        (outcomes, settled), self._writing = self._writing, None
         try:
-            self.is_more = future.result().is_more
+            self.is_more = settled.result().is_more
         except DatabaseError as error:
             # The database is away, or read-only after a failover. It will not count twice what it did count.
-            logger.warning("%s results could not be written yet: %s", len(self._begun), error)
+            logger.warning("%s results could not be written yet: %s", len(outcomes), error)
             self.failures += 1
             if self.failures <= tries:
-                self._gathered = self._begun + self._gathered
+                self._gathered = outcomes + self._gathered
                 self._begin_at = time.monotonic() + SETTLE_AGAIN_AFTER
                 return []
         self.failures = 0
-        return self._begun
+        return outcomes
 
 
 engine = Engine()

@@ -544,6 +544,26 @@ def test_where_few_files_may_be_open_no_attempt_fails_for_want_of_one(receiver, 
     assert statuses() == {"delivered": 240}
 
 
+def test_where_no_more_threads_can_be_had_once_posts_are_under_way_no_result_is_lost(
+    engine, receiver, webhook_to, monkeypatch
+):
+    """Lookups of names may take all that the system allows."""
+    usual, claim = threading.stack_size(), delivery.claim
+
+    def claim_the_last_threads(*args):
+        posts = claim(*args)
+        threading.stack_size(1 << 46)  # bytes, more than a thread can have
+        return posts
+
+    monkeypatch.setattr(delivery, "claim", claim_the_last_threads)
+    write(webhook_to(receiver.url()), 3)
+    try:
+        assert engine.drain() == 3
+    finally:
+        threading.stack_size(usual)
+    assert statuses() == {"delivered": 3}
+
+
 def test_threads_do_not_pile_up(engine, receiver, webhook_to):
     # Not the workers of autovacuum, which come and go.
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND client_port IS NOT NULL"
