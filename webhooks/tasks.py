@@ -1,3 +1,4 @@
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,6 +9,8 @@ from celery.worker.consumer import Consumer
 
 from webhooks import alarms, delivery, recovery, registry, wakeup
 from webhooks.engine import engine
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task
@@ -62,7 +65,10 @@ def _heard() -> None:
     """Have the drain that runs look again, or begin one. Another thread is woken only for the latter."""
     wakeup.hear()
     if not engine.wake_up():
-        _woken.submit(engine.drain)
+        try:
+            _woken.submit(engine.drain)
+        except RuntimeError as error:  # this worker ends, or the system allows no more threads
+            logger.warning("the bell could not begin a drain: %s", error)
 
 
 @worker_shutdown.connect

@@ -237,6 +237,22 @@ def test_a_ring_during_a_drain_is_told_to_it_and_wakes_no_other_thread(
     assert submitted == []
 
 
+def test_a_bell_that_can_begin_no_drain_is_heard_again(engine, receiver, webhook_to, monkeypatch):
+    """The thread that listens would end, and from then on nothing would wake this worker."""
+    monkeypatch.setattr(tasks, "engine", engine)
+    monkeypatch.setattr(tasks, "_woken", woken := ThreadPoolExecutor(1))
+    write(webhook_to(receiver.url()))
+    usual = threading.stack_size(1 << 46)  # bytes, more than a thread can have
+    try:
+        tasks._heard()
+    finally:
+        threading.stack_size(usual)
+    tasks._heard()
+    receiver.wait_for(1)
+    woken.shutdown()
+    tasks._heard()
+
+
 def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, monkeypatch):
     monkeypatch.setattr(tasks, "engine", engine)
     receiver.default = answer(after=2.5)
