@@ -94,7 +94,7 @@ def _check_host(url: ada_url.URL) -> None:
 
 
 def _look_up(name: str) -> list[str]:
-    """Return the addresses of `name`; none if it has none, the resolver is late or too many names wait."""
+    """Return the addresses of `name`; none if it has none, the resolver is late, or it cannot be asked now."""
     if not _LOOKUPS.acquire(blocking=False):
         return []
     future: Future[list[str]] = Future()
@@ -103,6 +103,9 @@ def _look_up(name: str) -> list[str]:
         # A daemon thread, so that a resolver that never answers holds up neither the request nor the process's end.
         threading.Thread(target=_resolve, args=(name, future), daemon=True).start()
         return future.result(LOOKUP_SECONDS if is_first else MEANWHILE_SECONDS)
+    except RuntimeError:  # the system allows no more threads
+        _LOOKUPS.release()
+        return []
     except LookupTimeout:
         return []
     finally:
