@@ -2,9 +2,12 @@
 
 import json
 import re
+import socket
+import sys
 import time
 from datetime import datetime, timedelta
 from io import StringIO
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -361,6 +364,28 @@ def test_the_sink_answers_what_it_is_told_to():
     first, second = sink.lines()
     assert "signature not checked" in first
     assert second == r"  \u001b]0;title\u0007", "a terminal obeys nothing that a stranger sends"
+
+
+@pytest.fixture
+def hasty_threads():
+    """Threads take turns a thousand times as often as usual."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 1000)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+@pytest.mark.parametrize("_", range(5))
+def test_the_sink_stops_though_more_come_at_once_than_it_is_to_receive(_):
+    sink = Sink("--count", "1", "--delay", "0.5")
+    to = urlsplit(sink.url)
+    open_ones = [socket.create_connection((to.hostname, to.port)) for _ in range(5)]
+    for one in open_ones:
+        one.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}")
+    assert sink.lines()
+    for one in open_ones:
+        one.close()
 
 
 def test_a_port_that_is_taken_is_a_sentence():

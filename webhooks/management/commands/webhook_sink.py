@@ -81,10 +81,11 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
             with lock:
                 command.show(received, as_json=options["json"])
                 left[0] -= 1
+                is_last = left[0] == 0
             self.send_response(options["status"])
             self.send_header("Content-Length", "0")
             self.end_headers()
-            if left[0] == 0:
+            if is_last:
                 threading.Thread(target=self.server.shutdown, daemon=True).start()
 
         def received(self, body: bytes) -> dict[str, Any]:
