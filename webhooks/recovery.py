@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from random import sample
 from typing import NamedTuple
 from uuid import UUID
 
@@ -23,7 +24,8 @@ logger = logging.getLogger(__name__)
 
 BATCH = 1000  # events that one statement goes through
 SECONDS = 0.3  # how long a request, which holds a web thread, works on it; the rest is left to a worker
-WORKER_SECONDS = 20.0  # how long a worker's turn lasts
+WORKER_SECONDS = 20.0  # after which a worker begins no turn of webhooks any more
+_TURN = 100  # webhooks at most
 
 # The search begins and ends at events that are a day before and after the period, whose places in the feed are surely
 # before and after it: a place is a number given out while a transaction was open, and none takes longer than
@@ -166,9 +168,10 @@ def recover(
 
 
 def go_on() -> int:
-    """Go on with recoveries that requests have left, for WORKER_SECONDS. Returns how many deliveries.
+    """Go on with recoveries that requests have left. Returns how many deliveries.
 
     Webhooks take turns, one batch each, so that one with much to recover, or many recoveries, does not hold up others.
+    No turn begins after WORKER_SECONDS.
     """
     deadline = time.monotonic() + WORKER_SECONDS
     count, later = 0, list[UUID]()  # webhooks
@@ -184,9 +187,13 @@ def go_on() -> int:
 
 
 def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
-    """Return webhook id and recovery id for the oldest recovery of each webhook that is not in `later`."""
+    """Return webhook id and recovery id for the oldest recovery of each webhook that is not in `later`.
+
+    In a random order, and of many webhooks some, so that none is always behind the same others.
+    """
     recoveries = Recovery.objects.exclude(webhook_id__in=later).order_by("webhook_id", "id").distinct("webhook_id")
-    return list(recoveries.values_list("webhook_id", "id")[:100])
+    oldest = list(recoveries.values_list("webhook_id", "id"))
+    return sample(oldest, min(len(oldest), _TURN))
 
 
 class _Step(NamedTuple):
