@@ -19,9 +19,21 @@ from webhooks.retries import RETRIES
 
 # A delivery's id is a UUID of version 7 too, with the first seven bytes (time and version) of its event's id. So
 # deliveries sort by time, their index stays compact, and the table can be partitioned by ranges of ids (docs/scale.md).
-DELIVERY_ID = (
+_DELIVERY_ID = (
     "encode(overlay(uuid_send(gen_random_uuid()) PLACING substring(uuid_send(event.id) FOR 7) FROM 1), 'hex')::uuid"
 )
+
+
+def new_deliveries(webhook_id: str, *, retries: str, due_at: str) -> str:
+    """Return the beginning of a step that queues deliveries of events, up to its FROM.
+
+    The arguments are expressions. The events are the rows of the statement's step `event (id, account_id, created_at)`.
+    """
+    return f"""INSERT INTO webhooks_delivery (id, account_id, event_id, created_at, status, attempt_count,
+        webhook_id, retries_left, next_attempt_at)
+    SELECT {_DELIVERY_ID}, event.account_id, event.id, event.created_at, 'pending', 0,
+        {webhook_id}, {retries}, {due_at}"""
+
 
 # SQL that writes the time `at` into a body.
 TIME_AS_JSON = """'"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"'"""
@@ -41,9 +53,7 @@ event AS (
       AND events && ARRAY(SELECT DISTINCT kind::varchar FROM told)
     ORDER BY id FOR KEY SHARE
 ), delivery AS (
-    INSERT INTO webhooks_delivery
-        (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
-    SELECT {DELIVERY_ID}, event.account_id, subscribed.id, event.id, 'pending', 0, %(retries)s, now(), event.created_at
+    {new_deliveries("subscribed.id", retries="%(retries)s", due_at="now()")}
     FROM event JOIN subscribed ON subscribed.account_id = event.account_id AND event.kind = ANY(subscribed.events)
     RETURNING 1
 )"""  # noqa: S608  (our own text)
@@ -64,11 +74,9 @@ WITH webhook AS (
 ), event AS (
     INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at, position)
     SELECT %(event_id)s, account_id, %(kind)s, %(body)s, %(request_id)s, %(at)s, NULL FROM webhook
-    RETURNING id
+    RETURNING id, account_id, created_at
 )
-INSERT INTO webhooks_delivery
-    (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
-SELECT {DELIVERY_ID}, webhook.account_id, webhook.id, event.id, 'pending', 0, 0, now(), %(at)s
+{new_deliveries("webhook.id", retries="0", due_at="now()")}
 FROM webhook CROSS JOIN event
 RETURNING id
 """  # noqa: S608  (our own text)

@@ -95,10 +95,7 @@ WITH recovery AS MATERIALIZED (
     WHERE d.id = known.id AND known.status IN ('failed', 'dropped') AND known.attempt_count < %(most)s
     RETURNING 1
 ), missed AS (
-    INSERT INTO webhooks_delivery
-        (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
-    SELECT {events.DELIVERY_ID}, event.account_id, event.webhook_id, event.id, 'pending', 0, %(retries)s, event.turn,
-        event.created_at
+    {events.new_deliveries("event.webhook_id", retries="%(retries)s", due_at="event.turn")}
     FROM event WHERE event.id NOT IN (SELECT event_id FROM known)
     RETURNING 1
 ), moved AS (
