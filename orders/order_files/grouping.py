@@ -22,7 +22,7 @@ from orders.order_files.columns import (
     says_customer,
     says_product,
 )
-from orders.order_files.totals import Sums, figures_of, is_line, is_priced, is_total, total_among
+from orders.order_files.totals import Figures, Sums, figures_of, is_line, is_priced, is_total, total_among
 from orders.serializers import SENT_OF_LINE
 
 MAX_ROWS = 1000  # rows that are held as one order, many more than the lines it may have
@@ -78,30 +78,18 @@ class _Held:
 
     def take(self, row: Row, below: Row) -> Entry:
         """Add a row to the order, or begin the next one with it. Returns the order that has ended, or nothing."""
-        cells, figures, named = row.cells, figures_of(row.cells), _number(row)
-        # A report lacks rows, so no row's figures are sums there.
-        said = None if is_of_report(cells) else figures or figures_of(with_constants({"quantity": "1"}, cells))
-        is_of_order = self.of_order.are(said)
-        is_foot = not is_of_order and self.of_file.are(said)  # rows below the foot belong to no order
-        is_sum = is_total(row, is_foot=is_foot)
-        are_sums = is_sum and (is_of_order or is_foot)
-        if named and named == self.number:
-            goes_on = True
-        elif not self.is_open or row.is_apart:
-            goes_on = False
-        elif is_sum:
-            goes_on = (is_priced(cells) and not are_sums) or self._goes_on_below(below, is_foot=is_foot)
-        else:
-            goes_on = _is_left_behind(cells, self.first) if named else _goes_on(cells)
-
+        figures = figures_of(row.cells)
+        sums = self._sums_in(row, figures)
+        is_sum = is_total(row, is_foot=sums is self.of_file)
+        goes_on = self._goes_on(row, below, sums, is_sum=is_sum)
         ended: Entry = []
         if not goes_on or len(self.rows) == MAX_ROWS:
             ended, self.rows, self.text = self.rows, [], 0
         if not goes_on:
-            self.number, self.first = named, cells
-            self.is_open = any(map(cells.get, WHOSE)) and not is_sum
-            self.of_order = Sums(with_constants(self.constants, cells))
-        if not are_sums:
+            self.number, self.first = _number(row), row.cells
+            self.is_open = any(map(row.cells.get, WHOSE)) and not is_sum
+            self.of_order = Sums(with_constants(self.constants, row.cells))
+        if not (is_sum and sums):
             self.of_file.add(figures)
             self.of_order.add(figures)
         self.rows.append(row)
@@ -110,10 +98,28 @@ class _Held:
             raise UnreadableTable(f"The file has too much text in row {row.line}.")
         return ended
 
-    def _goes_on_below(self, below: Row, *, is_foot: bool) -> bool:
-        """Whether the row below a total belongs to this order."""
-        if number := _number(below):
-            return number == self.number
+    def _sums_in(self, row: Row, figures: Figures | None) -> Sums | None:
+        """Those sums, of the order or else of the file, that the row's figures are; None if they are neither."""
+        if is_of_report(row.cells):  # rows are missing there, so that no sums are right
+            return None
+        said = figures or figures_of(with_constants({"quantity": "1"}, row.cells))
+        return next((sums for sums in (self.of_order, self.of_file) if sums.are(said)), None)
+
+    def _goes_on(self, row: Row, below: Row, sums: Sums | None, *, is_sum: bool) -> bool:
+        """Whether the row belongs to the order, too."""
+        number = _number(row)
+        if number and number == self.number:
+            return True
+        if not self.is_open or row.is_apart:
+            return False
+        if not is_sum:
+            return _is_left_behind(row.cells, self.first) if number else _goes_on(row.cells)
+        if not sums and is_priced(row.cells):
+            return True
+        # A total of the order, if the row below it belongs to the order. Rows below the file's foot belong to none.
+        if number_below := _number(below):
+            return number_below == self.number
+        is_foot = sums is self.of_file
         return not (is_foot or below.is_apart) and _goes_on(below.cells) and is_line(below, self.constants)
 
 
