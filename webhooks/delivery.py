@@ -15,12 +15,13 @@ import logging
 import time
 from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from cryptography.fernet import InvalidToken
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, OperationalError, close_old_connections, connection
 
 from webhooks import queue, retries, secrets
 from webhooks.posts import NO_SECRET, UNRECORDED, Outcome, Post
@@ -108,7 +109,9 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
     """
     close_old_connections()
     begin_by = time.monotonic() + BEGIN_WITHIN  # read before the claim, so that the database's clock is not needed
-    limits = {
+    parameters: dict[str, Any] = {
+        "token": token,
+        "lease": LEASE,
         "limit": limit,
         "limit_failing": limit if limit_failing is None else limit_failing,
         "at_once": AT_ONCE,
@@ -117,7 +120,7 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
     with connection.cursor() as cursor, connection.wrap_database_errors:
         with connection.connection.pipeline():
             connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
-            cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
+            cursor.execute(_CLAIM, parameters)
         # Only now: inside the pipeline this would wait for the rows before the commit is sent.
         rows = cursor.fetchall()
     here = time.monotonic()
@@ -152,14 +155,13 @@ def hold_off_claims() -> None:
 
 def _readable(newest: bytes, previous: bytes | None) -> list[str]:
     """Return the secrets to sign with, or none (a failed attempt) when we have no key that decrypts the newest."""
-    found = []
-    for encrypted in (newest, previous):
-        if encrypted is not None:
-            try:
-                found.append(secrets.decrypt(bytes(encrypted)))
-            except (InvalidToken, ValueError):
-                if encrypted is newest:
-                    return []
+    try:
+        found = [secrets.decrypt(bytes(newest))]
+    except (InvalidToken, ValueError):
+        return []
+    if previous is not None:
+        with suppress(InvalidToken, ValueError):
+            found.append(secrets.decrypt(bytes(previous)))
     return found
 
 
@@ -231,23 +233,16 @@ _SHORTEN_CLAIMS = f"""
 UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
     SELECT delivery_id FROM webhooks_claim WHERE until > {_LATEST} FOR UPDATE SKIP LOCKED))
 """  # noqa: S608  (of our own text)
-# Uses the lanes' indexes, in which such a late delivery is the last of its webhook. A first attempt is due when it is
-# written, or after the others of its recovery.
-_TOO_LATE = " UNION ALL ".join(
-    f"""
-    SELECT late.id FROM {lane.name} h CROSS JOIN LATERAL (
-        SELECT id FROM webhooks_delivery
-        WHERE webhook_id = h.webhook_id AND {lane.condition} AND next_attempt_at > now() + %(lease)s + %({lane.name})s
-        FOR UPDATE SKIP LOCKED) AS late
-"""  # noqa: S608  (of our own text)
-    for lane in queue.LANES
-)
+# Uses the lane's index, in which such late deliveries are the last of their webhook.
 _BRING_FORWARD = f"""{queue.HEADS}
-UPDATE webhooks_delivery
-SET next_attempt_at = now() + CASE attempt_count WHEN 0 THEN %(first_attempts)s ELSE %(retries)s END
-WHERE id = ANY(ARRAY({_TOO_LATE}))
+UPDATE webhooks_delivery SET next_attempt_at = now() + %(longest_wait)s WHERE id = ANY(ARRAY(
+    SELECT late.id FROM {{lane.name}} h CROSS JOIN LATERAL (
+        SELECT id FROM webhooks_delivery
+        WHERE webhook_id = h.webhook_id AND {{lane.condition}} AND next_attempt_at > now() + %(longest_wait)s + %(some_more)s
+        FOR UPDATE SKIP LOCKED) AS late))
 """  # noqa: S608  (of our own text)
-_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}  # the longest, by lane
+# By lane. First attempts are due when they are written, or one shortly after the other in a recovery.
+_LONGEST_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}
 
 
 def shorten_waits() -> int:
@@ -258,9 +253,12 @@ def shorten_waits() -> int:
     """
     with connection.cursor() as cursor:
         cursor.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF})  # type: ignore[dict-item]
-        claims = cursor.rowcount
-        cursor.execute(_BRING_FORWARD, {"lease": LEASE, **_WAITS})  # type: ignore[dict-item]
-        return claims + cursor.rowcount
+        count = cursor.rowcount
+        for lane in queue.LANES:
+            waits: dict[str, Any] = {"longest_wait": _LONGEST_WAITS[lane.name], "some_more": LEASE}
+            cursor.execute(_BRING_FORWARD.format(lane=lane), waits)
+            count += cursor.rowcount
+        return count
 
 
 # --- Settle ------------------------------------------------------------------------------------------------------
@@ -315,7 +313,8 @@ SELECT (SELECT count(*) FROM ours), EXISTS (
 """  # noqa: S608  (of our own text)
 
 
-# For a result that cannot be written to the log.
+# For a delivery whose attempts cannot be written to the log: it ends with this result, since another could not be
+# written either.
 _END = """
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid, acknowledged boolean)
@@ -335,10 +334,6 @@ UPDATE webhooks_claim SET until = clock_timestamp() + %(put_off)s, token = '{que
 WHERE token = %(token)s
   AND delivery_id IN (SELECT delivery_id FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid))
 """  # noqa: S608  (of our own text)
-
-
-# Errors that the results did not cause: the database is away, or read-only after a failover (`codservice.postgresql`).
-_AWAY = (OperationalError, InterfaceError)
 
 
 class Settled(NamedTuple):
@@ -368,7 +363,7 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
     ]
     try:
         return Settled(*_write(_SETTLE, token, results))
-    except _AWAY:
+    except OperationalError:  # not caused by a result: the database is away, or read-only after a failover
         raise
     except DatabaseError:
         logger.exception("%s results cannot be written together, and are written one by one", len(results))
@@ -380,7 +375,7 @@ def _settle_alone(token: UUID, result: dict[str, Any]) -> int:
     for statement, written in ((_SETTLE, result), (_SETTLE, bare), (_END, result), (_PUT_OFF, result)):
         try:
             return _write(statement, token, [written])[0]
-        except _AWAY:
+        except OperationalError:
             raise
         except DatabaseError:
             logger.exception("the result of delivery %s cannot be written", result["delivery_id"])

@@ -15,7 +15,7 @@ class Lookups:
 
     def __init__(self, ring: Callable[[], None], *, local_names: bool) -> None:
         self._resolver = Resolver(ring, local_names=local_names)
-        self._held: dict[int, Transfer] = {}  # by deadline
+        self._held: dict[int, Transfer] = {}  # as they came: by deadline, apart from those that begin anew
         self._by_name: dict[str, list[Transfer]] = {}
         self._told: dict[tuple[str, int], float] = {}  # when libcurl was told a name's addresses
 

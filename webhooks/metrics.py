@@ -50,7 +50,7 @@ def count_events(kind: str, count: int) -> None:
 
 
 def note_attempts(outcomes: Sequence[Outcome]) -> None:
-    """Count attempts by outcome and log those that failed. All of them are in the database."""
+    """Count attempts by outcome, and log them: those that failed as information, the others for debugging."""
     for outcome, count in Tally(each.failure or DELIVERED for each in outcomes).items():
         ATTEMPTS.labels(outcome).inc(count)
     for each in outcomes:

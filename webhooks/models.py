@@ -228,8 +228,9 @@ class Delivery(models.Model):
 class Claim(models.Model):
     """An attempt that is under way, and until when its worker is presumed alive.
 
-    Claims have their own table, with a row only while the attempt lasts. Writing them into the deliveries would cost
-    each delivery a second update with all its index entries.
+    With the token `queue.NOBODY` it is a delivery that nobody is to claim until then. Claims have their own table, with
+    a row only while the attempt lasts. Writing them into the deliveries would cost each delivery a second update with
+    all its index entries.
     """
 
     delivery = models.OneToOneField(Delivery, on_delete=models.CASCADE, primary_key=True, db_constraint=False)

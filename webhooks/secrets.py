@@ -31,25 +31,25 @@ def decrypt(encrypted: bytes) -> str:
 
 def is_readable(encrypted: bytes) -> bool:
     """Whether one of ENCRYPTION_KEYS encrypted it."""
-    try:
-        _fernet(*settings.ENCRYPTION_KEYS).decrypt(encrypted)
-    except InvalidToken:
-        return False
-    return True
+    return _reads(_fernet(*settings.ENCRYPTION_KEYS), encrypted)
 
 
 def is_under_newest_key(encrypted: bytes) -> bool:
     """Whether the first of ENCRYPTION_KEYS, which is used to encrypt, encrypted it."""
-    try:
-        _fernet(settings.ENCRYPTION_KEYS[0]).decrypt(encrypted)
-    except InvalidToken:
-        return False
-    return True
+    return _reads(_fernet(settings.ENCRYPTION_KEYS[0]), encrypted)
 
 
 def encrypt_anew(encrypted: bytes) -> bytes:
     """Return the same secret, encrypted under the first of ENCRYPTION_KEYS. Raises as `decrypt` does."""
     return _fernet(*settings.ENCRYPTION_KEYS).rotate(encrypted)
+
+
+def _reads(fernet: MultiFernet, encrypted: bytes) -> bool:
+    try:
+        fernet.decrypt(encrypted)
+    except InvalidToken:
+        return False
+    return True
 
 
 @lru_cache(maxsize=8)
