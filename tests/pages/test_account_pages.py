@@ -198,13 +198,13 @@ def test_every_page_breaks_no_rule_is_small_and_fits_every_screen(
 
     def check() -> None:
         assert person.page.evaluate("document.documentElement.dir") == direction
-        assert_small(person.page)
         if schemes:
             axe(person.page, *schemes)
 
     for path in ANONYMOUS:
         person.page.goto(path)
         check()
+        assert_small(person.page)
     page = person.look_at("/account/login")
     page.set_viewport_size(phone)
     assert wrong_with(page, ON_ANY_SCREEN | ON_A_PHONE) == {}
@@ -219,6 +219,7 @@ def test_every_page_breaks_no_rule_is_small_and_fits_every_screen(
         for width, of_screen in SCREENS.items():
             page.set_viewport_size({"width": width, "height": 740})
             assert wrong_with(page, ON_ANY_SCREEN | of_screen) == {}, (path, width)
+        assert_small(page)  # by now the network has long been idle
         for parts, where in seen.items():
             where |= {path} if page.locator(f"{parts}:not([type=hidden])").count() else set()
     lists, rows, fields = seen.values()
