@@ -238,7 +238,8 @@ _BRING_FORWARD = f"""{queue.HEADS}
 UPDATE webhooks_delivery SET next_attempt_at = now() + %(longest_wait)s WHERE id = ANY(ARRAY(
     SELECT late.id FROM {{lane.name}} h CROSS JOIN LATERAL (
         SELECT id FROM webhooks_delivery
-        WHERE webhook_id = h.webhook_id AND {{lane.condition}} AND next_attempt_at > now() + %(longest_wait)s + %(some_more)s
+        WHERE webhook_id = h.webhook_id AND {{lane.condition}}
+            AND next_attempt_at > now() + %(longest_wait)s + %(some_more)s
         FOR UPDATE SKIP LOCKED) AS late))
 """  # noqa: S608  (of our own text)
 # By lane. First attempts are due when they are written, or one shortly after the other in a recovery.
