@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from random import sample
 from typing import NamedTuple
 from uuid import UUID
 
@@ -189,8 +188,8 @@ def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
     In a random order, and of many webhooks some, so that none is always behind the same others.
     """
     recoveries = Recovery.objects.exclude(webhook_id__in=later).order_by("webhook_id", "id").distinct("webhook_id")
-    oldest = list(recoveries.values_list("webhook_id", "id"))
-    return sample(oldest, min(len(oldest), _TURN))
+    oldest = Recovery.objects.filter(id__in=recoveries.values("id")).order_by("?")
+    return list(oldest.values_list("webhook_id", "id")[:_TURN])
 
 
 class _Step(NamedTuple):
