@@ -12,7 +12,7 @@ from datetime import time
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import redis
@@ -65,15 +65,26 @@ def _need_readable(name: str, url: str) -> None:
         ) from None
 
 
+# Options that redis-py and Celery's client (kombu) both take; others are a TypeError in kombu, or read as text.
+_REDIS_OPTIONS = {
+    "ssl_ca_certs", "ssl_ca_data", "ssl_ca_path", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_ciphers",
+    "ssl_keyfile", "ssl_password",
+}  # fmt: skip
+
+
 def _need_redis(url: str) -> None:
-    """Raises EnvError for a database or options that the clients would misread, or fail on later."""
+    """Raises EnvError for a database or options that one of the clients would misread, or fail on later."""
+    if ";" in url:
+        raise EnvError("REDIS_URL must be a single URL. In passwords, write %3B for ;.")
     parts = urlsplit(url)
     is_socket, options = parts.scheme == "unix", parse_qs(parts.query, keep_blank_values=True)
     if not is_socket and ("db" in options or not re.fullmatch(r"(/\d*)?", parts.path, re.ASCII)):
         raise EnvError("REDIS_URL must end with the port or a database number: redis://host:6379/0.")
     try:
-        if not all(name == "db" if is_socket else name.startswith("ssl_") for name in options):
+        if options.keys() - ({"db"} if is_socket else _REDIS_OPTIONS):
             raise ValueError("Celery's client takes no other options")
+        if any(value.lower() not in ("true", "false") for value in options.get("ssl_check_hostname", ())):
+            raise ValueError("Celery's client reads anything but false as true")
         redis.ConnectionPool.from_url(url).make_connection()  # this does not connect yet
     except (ValueError, TypeError, redis.RedisError):
         raise EnvError("REDIS_URL has an invalid option after its ?. In passwords, write %3F for ?.") from None
@@ -85,14 +96,10 @@ def _need_unguessable(name: str, keys: list[str]) -> None:
         raise EnvError(f"{name} is too easy to guess. Use at least 50 random characters (openssl rand -hex 32).")
 
 
-# Django's own options, but for those that do not go with ours; all others are for PostgreSQL.
-_DJANGOS_OPTIONS = {"assume_role", "server_side_binding"}
-
-
 def _read_database(url: str) -> dict[str, Any]:
     """Read DATABASE_URL, which may name several hosts as it may for libpq. Raises EnvError.
 
-    It does so also for what would otherwise fail at the first statement.
+    It does so also for unknown options and a bad `connect_timeout`, which would otherwise fail at the first statement.
     """
     parts = re.fullmatch(r"((?:postgres|postgresql|pgsql)://(?:[^/?#]*@)?)([^/?#]*)(.*)", url, re.IGNORECASE)
     if not parts:
@@ -103,12 +110,14 @@ def _read_database(url: str) -> dict[str, Any]:
         _need_readable("DATABASE_URL", each)
     read = [env.dj_db_url("", each) for each in urls]  # what is not in the environment is read as it is
     database = read[0] | {name: ",".join(str(each[name]) for each in read) for name in ("HOST", "PORT")}
-    options = {name: value for name, value in database.get("OPTIONS", {}).items() if name not in _DJANGOS_OPTIONS}
+    # The one option of Django's own that goes with ours; all others are for PostgreSQL.
+    options = {name: value for name, value in database.get("OPTIONS", {}).items() if name != "assume_role"}
     if not database["NAME"] and "service" not in options:
         raise EnvError("DATABASE_URL must name the database: postgresql://user:password@host/name.")
     try:
         psycopg.conninfo.make_conninfo(**options)
-        psycopg.conninfo.timeout_from_conninfo(options)
+        if "connect_timeout" in options:
+            psycopg.conninfo.timeout_from_conninfo(options)
     except psycopg.ProgrammingError:
         raise EnvError(
             "DATABASE_URL has an option after its ? that PostgreSQL does not take. In passwords, write %3F for ?."
@@ -243,13 +252,14 @@ try:
     _mail = urlsplit(env.str("EMAIL_URL", "console:"))
     if _mail.scheme not in ("smtp", "smtps", "submission", "submit", "console"):
         raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
-    # For smtp:// the library makes up a host, and any other value of these options would mean a connection without TLS.
+    # For smtp:// the library makes up a host.
     if _mail.scheme != "console" and not _mail.hostname:
         raise EnvError("EMAIL_URL must name the mail server: submission://user:password@host:587.")
-    for _name, _value in parse_qsl(_mail.query, keep_blank_values=True):
-        if _name not in ("ssl", "tls") or _value not in ("1", "on", "yes", "true", "True"):
-            raise EnvError("EMAIL_URL takes only ssl=on or tls=on after its ?. In passwords, write %3F for ?.")
     _email = env.dj_email_url("EMAIL_URL", "console:")
+    # The library reads ssl=require, and tls=on beside ssl=off, as no TLS at all.
+    _is_encrypted = _email["EMAIL_USE_TLS"] or _email["EMAIL_USE_SSL"]
+    if _mail.query and not (_is_encrypted and parse_qs(_mail.query, keep_blank_values=True).keys() <= {"ssl", "tls"}):
+        raise EnvError("EMAIL_URL takes only ssl=on or tls=on after its ?. In passwords, write %3F for ?.")
     EMAIL_BACKEND = _email["EMAIL_BACKEND"]
     EMAIL_HOST = _email["EMAIL_HOST"]
     EMAIL_PORT = _email["EMAIL_PORT"] or 465  # for smtps:// without a port
@@ -257,7 +267,6 @@ try:
     EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
     EMAIL_TIMEOUT = 10  # seconds that a silent mail server may hold a worker's thread
     # At port 465 TLS begins at once, elsewhere by STARTTLS (RFC 8314).
-    _is_encrypted = _email["EMAIL_USE_TLS"]
     EMAIL_USE_SSL = _email["EMAIL_USE_SSL"] or (_is_encrypted and EMAIL_PORT == 465)
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")

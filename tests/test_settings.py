@@ -54,6 +54,8 @@ def test_production_settings_pass_djangos_own_check():
         ("REDIS_URL", "redis://localhost/0?socket_timeout=5"),
         ("REDIS_URL", "unix:///run/redis.sock?password=none&db=3"),
         ("REDIS_URL", "rediss://localhost/0?ssl_cert_reqs=perhaps"),
+        ("REDIS_URL", "rediss://localhost/0?ssl_min_version=771"),
+        ("REDIS_URL", "rediss://localhost/0?ssl_check_hostname=0"),
         ("API_RATE_LIMIT", "many"),
         ("API_RATE_LIMIT", "0"),
         ("API_RATE_LIMIT", "1.5"),
@@ -137,6 +139,7 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
         ),
         ("REDIS_URL", "redis://user:hidden@host:70000/0"),
         ("REDIS_URL", "redis://user:1?hid=den@host/0"),
+        ("REDIS_URL", "redis://user:hid;den@host/0"),
         ("EMAIL_URL", "submission://user:1?hid=den@host"),
         ("DATABASE_URL", "postgresql://user:1?hid=den@host/name"),
         ("DATABASE_URL", "postgresql://user:1/x?hid=den@host/name"),
@@ -193,6 +196,7 @@ def shown(expression, **env):
         ("smtps://user:password@host:587", 587, False, True),
         ("smtp://user:password@host:587?tls=on", 587, False, True),
         ("smtp://user:password@host:465?ssl=True", 465, True, False),
+        ("smtp://user:password@host:587?tls=TRUE", 587, False, True),
     ],
 )
 def test_mail_is_sent_as_its_address_says(url, port, begins_with_tls, asks_for_tls):

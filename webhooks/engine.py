@@ -115,7 +115,7 @@ class _Claiming(NamedTuple):
     """A claim that is being made."""
 
     posts: Future[list[Post]]
-    lower_limit: int  # of its two: with fewer posts it has reached neither, and so left nothing
+    lower_limit: int  # of its two: with fewer posts it has reached neither, and left nothing for lack of room
     sent_before: int  # attempts that had ended when it began
 
 

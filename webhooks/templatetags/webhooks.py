@@ -31,7 +31,7 @@ KINDS = {
 REASONS = {
     posts.TIMEOUT: _("No answer within 3 seconds."),
     posts.UNREACHABLE: _("The address could not be reached."),
-    posts.BLOCKED: _("The name leads to an address that is not public."),
+    posts.BLOCKED: _("The URL leads to an address that is not public."),
     posts.TLS: _("The certificate or the encryption is not valid."),
     posts.BAD_ANSWER: _("Your shop closed the connection, or its answer was not valid HTTP."),
     posts.STATUS: _("Only a status from 200 to 299 is an acknowledgement."),

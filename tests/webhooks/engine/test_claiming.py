@@ -552,7 +552,7 @@ def test_where_no_more_threads_can_be_had_once_posts_are_under_way_no_result_is_
 
     def claim_the_last_threads(*args):
         posts = claim(*args)
-        threading.stack_size(1 << 46)  # bytes, more than a thread can have
+        threading.stack_size(1 << 62)  # bytes, more than a thread can have
         return posts
 
     monkeypatch.setattr(delivery, "claim", claim_the_last_threads)

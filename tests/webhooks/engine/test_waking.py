@@ -242,7 +242,7 @@ def test_a_bell_that_can_begin_no_drain_is_heard_again(engine, receiver, webhook
     monkeypatch.setattr(tasks, "engine", engine)
     monkeypatch.setattr(tasks, "_woken", woken := ThreadPoolExecutor(1))
     write(webhook_to(receiver.url()))
-    usual = threading.stack_size(1 << 46)  # bytes, more than a thread can have
+    usual = threading.stack_size(1 << 62)  # bytes, more than a thread can have
     try:
         tasks._heard()
     finally:
