@@ -66,7 +66,9 @@ _OF_ORDERS = WINDOWS.format(
     accounts="a.id IN (SELECT account_id FROM orders_order WHERE id = ANY(%(orders)s))", days="%(days)s"
 )
 _OF_ACCOUNT = WINDOWS.format(accounts="a.id = %(account)s", days="%(days)s")
-AHEAD = 28  # days; further than any series of days off
+# Days; further than any series of days off with one closing among them. A call that would come later is planned as if
+# there were no hours; nobody is served before they begin.
+AHEAD = 28
 
 
 class Window(NamedTuple):

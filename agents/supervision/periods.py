@@ -29,9 +29,10 @@ from codservice.form_fields import DayField, Form, LongSelect, Words
 MOST = 200  # periods; merchants to choose from are not limited
 MOST_BEFORE = 10  # of the periods that go before one
 LONGEST = 366  # days, the last one included
-LONGEST_CLOSED = 14  # days: with days off around them still far fewer than `hours.AHEAD`
+LONGEST_CLOSED = 14  # days in one entry: with days off around them still fewer than `hours.AHEAD`
 _NEEDED = {"opens_at", "closes_at"}
-_UNUSED = {"opens_at": time.min, "closes_at": time(23, 59), "break_from": None, "break_until": None}
+# A version from before there were closed days reads these as hours, so it is one minute.
+_UNUSED = {"opens_at": time.min, "closes_at": time(0, 1), "break_from": None, "break_until": None}
 _ENTERING = 0x686F757273  # the advisory lock of whoever enters a period
 
 

@@ -505,6 +505,7 @@ def test_a_supervisor_closes_a_day_for_all_merchants_and_needs_no_hours_for_it(
     assert "Saved. Nobody is called on these days." in answer.content.decode()
     assert "closed" in said_of(answer, "Eid")
     assert claims.next_customer(agent) is None
+    assert CallingPeriod.objects.get().shifts == [(time(0), time(0, 1))], "hours to a version that knows no closed days"
     again = browser.post("/console/periods/", form(name="Eid", is_closed="on"), follow=True)
     assert "These hours are already in the list." in again.content.decode()
     browser.post("/console/periods/", {"end": str(CallingPeriod.objects.get().id)})
