@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import struct
 import sys
 import time
 from datetime import datetime, timedelta
@@ -386,6 +387,16 @@ def test_the_sink_stops_though_more_come_at_once_than_it_is_to_receive(_):
     assert sink.lines()
     for one in open_ones:
         one.close()
+
+
+def test_the_sink_stops_without_a_word_of_a_sender_that_did_not_wait_for_the_answer(capfd):
+    sink = Sink("--count", "1", "--delay", "0.5")
+    to = urlsplit(sink.url)
+    with socket.create_connection((to.hostname, to.port)) as sender:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # so that closing is a reset
+        sender.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}")
+    assert sink.lines()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_port_that_is_taken_is_a_sentence():

@@ -1,4 +1,5 @@
 import hmac
+import sys
 import threading
 import time
 from argparse import ArgumentParser
@@ -39,10 +40,9 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
 
     def handle(self, *, host: str, port: int, **options: Any) -> None:
         try:
-            server = ThreadingHTTPServer((host, port), _handler(self, options))
+            server = _Server((host, port), _handler(self, options))
         except OSError as error:
             raise CommandError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
-        server.daemon_threads = True
         self.say(f"Listening on http://{host}:{server.server_port}/ until Ctrl-C.")
         try:
             server.serve_forever(poll_interval=0.1)
@@ -64,6 +64,15 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
         self.stdout.flush()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing of a sender that has gone, as ours does after 3 seconds without an answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     lock, left = threading.Lock(), [options["count"] or -1]
 
@@ -82,11 +91,13 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
                 command.show(received, as_json=options["json"])
                 left[0] -= 1
                 is_last = left[0] == 0
-            self.send_response(options["status"])
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            if is_last:
-                threading.Thread(target=self.server.shutdown, daemon=True).start()
+            try:
+                self.send_response(options["status"])
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            finally:
+                if is_last:
+                    threading.Thread(target=self.server.shutdown, daemon=True).start()
 
         def received(self, body: bytes) -> dict[str, Any]:
             return {
