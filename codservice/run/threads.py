@@ -49,8 +49,9 @@ def _take(done: asyncio.Future[bytes], step: Callable[..., bytes], arguments: An
     result, error = b"", None
     try:
         result = step(*arguments)
-    except Exception as raised:
-        error = raised
+    except BaseException as raised:  # also SystemExit, or a panic in Rust, which would end the thread
+        error = RuntimeError(f"a request ended with {type(raised).__name__}")
+        error.__cause__ = raised
     done.get_loop().call_soon_threadsafe(_settle, done, result, error)
 
 

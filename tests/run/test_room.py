@@ -292,6 +292,25 @@ async def test_searches_leave_a_thread_to_the_others() -> None:
             assert (await client.done()).answer == b"ok"
 
 
+@in_loop
+async def test_whatever_a_request_raises_it_is_answered_and_its_thread_takes_the_next() -> None:
+    class PanicException(BaseException):
+        """As extensions in Rust raise it."""
+
+    kinds = {kind.__name__: kind for kind in (SystemExit, PanicException, StopIteration, TimeoutError)}
+
+    def raising(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        if kind := kinds.get(environ["PATH_INFO"][1:]):
+            raise kind
+        return application(environ, start_response)
+
+    served = Gateway(raising, 1)
+    for name in kinds:
+        failed = await Client(served, f"/{name}").done()
+        assert (failed.status, b"server_error" in failed.answer) == (500, True)
+        assert (await Client(served, "/").done()).status == 200
+
+
 def slept(thread: threading.Thread) -> int:
     """How often a thread has begun to wait, by the kernel's count."""
     status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
