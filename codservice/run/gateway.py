@@ -120,9 +120,11 @@ class Gateway:
             await _refuse(refused, scope, send)
         except TimeoutError:
             logger.error("a request was not answered within %.0f s", REQUEST_SECONDS)
-            answer.is_given_up = True
+            is_left_open = answer.give_up()
             said = "It took too long. Try again in a moment." if scope["method"] in _READS else _CUT_SHORT
             await _refuse(_Refused(503, "unavailable", said), scope, send)
+            if is_left_open:
+                await self._in_thread(answer.close)
         except Exception:
             logger.exception("the application failed before it answered")
             await _refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)

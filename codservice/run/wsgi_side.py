@@ -2,6 +2,7 @@
 
 import io
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
@@ -22,17 +23,28 @@ class Answer:
 
     def __init__(self) -> None:
         self.is_whole = False
-        self.is_given_up = False
+        self._lock = threading.Lock()  # whether it has begun or is given up first decides who closes it
+        self._has_begun = self._is_given_up = False
         self._answered: Iterable[bytes] = ()
         self._pieces: Iterator[bytes] = iter(())
 
     def begin(self, application: Application, environ: dict[str, Any]) -> bytes:
+        """Have the application answer, and return the first pieces as `next` does."""
         self._answered = application(environ, self._start)
         self._pieces = iter(self._answered)
         first = self.next()
-        if self.is_given_up:
-            self.close()
+        with self._lock:
+            self._has_begun = True
+            if self._is_given_up:
+                self.close()
         return first
+
+    def give_up(self) -> bool:
+        """Tell `begin`, if it is under way, to close the answer at its end. Returns whether that end has passed, so
+        that the caller must close it."""
+        with self._lock:
+            self._is_given_up = True
+            return self._has_begun
 
     def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
         self.status = int(status[:3])

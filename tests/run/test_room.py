@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -309,6 +310,61 @@ async def test_whatever_a_request_raises_it_is_answered_and_its_thread_takes_the
         failed = await Client(served, f"/{name}").done()
         assert (failed.status, b"server_error" in failed.answer) == (500, True)
         assert (await Client(served, "/").done()).status == 200
+
+
+class Streamed:
+    """An answer that does not end. It calls `wait` before its first piece, and counts how often it is closed."""
+
+    def __init__(self, wait: Callable[[], Any]) -> None:
+        self.closed, self._wait = 0, wait
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> "Streamed":
+        start_response("200 OK", [])
+        return self
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._wait()
+        while True:
+            yield b"x" * MIB
+
+    def close(self) -> None:
+        self.closed += 1
+
+    async def is_closed(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not self.closed:
+                await asyncio.sleep(0.01)
+
+
+@in_loop
+async def test_a_long_answer_given_up_while_its_first_piece_is_made_is_closed_after_that(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 0.5)
+    over = threading.Event()
+    streamed = Streamed(lambda: over.wait(PATIENCE))
+    assert (await Client(Gateway(streamed, 1), "/").done()).status == 503
+    assert streamed.closed == 0  # another thread is in it
+    over.set()
+    await streamed.is_closed()
+
+
+@in_loop
+async def test_a_long_answer_whose_first_piece_comes_when_the_time_ends_is_closed(monkeypatch: Any) -> None:
+    """The loop is busy meanwhile: it finds the piece and the end of the time at once."""
+    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 0.5)
+    loop, is_busy = asyncio.get_running_loop(), threading.Event()
+
+    def be_busy() -> None:
+        is_busy.set()
+        time.sleep(0.7)
+
+    def wait() -> None:
+        loop.call_soon_threadsafe(be_busy)
+        is_busy.wait(PATIENCE)
+
+    streamed = Streamed(wait)
+    assert (await Client(Gateway(streamed, 1), "/").done()).status == 503
+    await streamed.is_closed()
+    assert streamed.closed == 1
 
 
 def slept(thread: threading.Thread) -> int:
