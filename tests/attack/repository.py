@@ -36,6 +36,8 @@ HARMLESS = {
     "cod_live_0123456789abcdefghij": "what the log must not show, made up",
     "cod_test_AbCdEfGhIjKlMnOpQrSt": "what the log must not show, made up",
     "whsec_QUJD/+MTIz=": "what the log must not show, made up",
+    "whsec_AAEC…": "beginning of a documented example",
+    "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=": "a documented example: the bytes 0 to 31",
 }
 
 
