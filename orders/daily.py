@@ -12,7 +12,7 @@ was killed when, and reading writes nothing; only its speed depends on beat.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 from uuid import UUID
@@ -27,6 +27,9 @@ Dimension = DayFigure.Dimension
 # Bounds of the spans between an order's import and its first call, in minutes. Waits below the first bound have the key
 # 0, waits from the last bound on have the number of bounds.
 WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
+# By how much the database's clock may be set back, as by a failover or NTP, without anything having to notice it: a few
+# rounds of beat. What a worker makes of rows ends so long ago; what ends later than that is not used.
+SET_BACK = timedelta(minutes=3)
 STEP = 7  # days that one transaction sums up, which takes seconds at millions of orders a year
 MOST_UNSUMMED = 300_000  # moves that a page view may read from the rows, which takes a second or a few
 MOST_KEYS = 5000  # of a dimension; shops may write a different name or reason into each order
@@ -195,10 +198,11 @@ WITH summed AS MATERIALIZED (
     SELECT day FROM orders_changedday
     WHERE account_id = %(account)s AND day <= ((SELECT until FROM summed) AT TIME ZONE 'Africa/Algiers')::date
     UNION
-    -- The clock was set back: what happens now is dated before `until`.
+    -- The clock was set back: what happens now may be dated before `until`.
     SELECT day::date FROM summed CROSS JOIN LATERAL generate_series(
-        (now() AT TIME ZONE 'Africa/Algiers')::date, (until AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
-    ) AS day WHERE until > now()
+        ((now() - %(set_back)s) AT TIME ZONE 'Africa/Algiers')::date, (until AT TIME ZONE 'Africa/Algiers')::date,
+        interval '1 day'
+    ) AS day WHERE until > now() - %(set_back)s
 ), {from_rows}, found AS (
     SELECT * FROM from_rows WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
@@ -327,5 +331,8 @@ def together(rows: Iterable[Figures]) -> Figures:
 
 def parameters(account_id: UUID, **values: Any) -> dict[str, Any]:
     """The parameters of a statement that contains `from_rows`, with `values` of its own."""
-    known = {"account": account_id, "most_keys": MOST_KEYS, "waits": list(WAITS), "calls": CallNote.CALLS}
+    known = {
+        "account": account_id, "most_keys": MOST_KEYS, "waits": list(WAITS), "calls": CallNote.CALLS,
+        "set_back": SET_BACK,
+    }  # fmt: skip
     return known | values

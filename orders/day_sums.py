@@ -1,11 +1,15 @@
 """The sums of an account's days (`DayFigure`), which `daily` reads: how they are made, and made anew.
 
 `sum_up` writes them by `daily`'s own statement; a task that beat sends every minute calls it. The sums are never wrong.
-They end at a moment before which no transaction began that is still open (`complete_until`), and triggers (migration
-`days`) note the day of any earlier row that changes afterwards in `ChangedDay`, in the same transaction.
+They end some time before any transaction began that is still open (`complete_until`), and triggers (migration `days`)
+note the day of any earlier row that changes afterwards in `ChangedDay`, in the same transaction.
 
-What is summed up over all accounts (`OVER_ALL`) follows the same rules, with `complete_until`, and `take_changed`
-without an account.
+If the database's clock is set back by no more than that time, `daily.SET_BACK`, what is written then is still dated
+after the sums' end. If by more, that end is less than SET_BACK ago, or is still to come, for longer than SET_BACK:
+meanwhile the days are read from the rows, and a round of beat makes their sums anew.
+
+What is summed up over all accounts (`OVER_ALL`) follows the same rules, with `complete_until` and a time of its own,
+and `take_changed` without an account.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,21 +27,22 @@ from codservice import days
 from orders import daily
 from orders.daily import COLUMNS, STEP, Dimension
 
-LATE = timedelta(minutes=5)  # an account is due when something older is not summed up
+LATE = timedelta(minutes=5)  # an account is due when something could have been summed up so long ago
 MOST_KEPT = Decimal("9999999999999999.99")  # DZD: the most a column holds; lines may have any quantity and price
 
 _DUE = """
 SELECT account.id FROM accounts_account account LEFT JOIN orders_summedup summed ON summed.account_id = account.id
-WHERE summed.until IS NULL OR summed.until > clock_timestamp()
+WHERE summed.until IS NULL OR summed.until > clock_timestamp() - %(set_back)s
     OR EXISTS (SELECT FROM orders_changedday changed WHERE changed.account_id = account.id)
     OR EXISTS (
         SELECT FROM orders_statuschange s
-        WHERE s.account_id = account.id AND s.at >= summed.until AND s.at < now() - %(late)s
+        WHERE s.account_id = account.id AND s.at >= summed.until AND s.at < now() - %(set_back)s - %(late)s
     ) OR EXISTS (
         SELECT FROM orders_callnote n
-        WHERE n.account_id = account.id AND n.created_at >= summed.until AND n.created_at < now() - %(late)s
+        WHERE n.account_id = account.id AND n.created_at >= summed.until
+            AND n.created_at < now() - %(set_back)s - %(late)s
     )
-ORDER BY summed.until NULLS FIRST, account.id
+ORDER BY summed.until > clock_timestamp() - %(set_back)s DESC NULLS LAST, summed.until NULLS FIRST, account.id
 """
 # All writers of orders connect as we do, so we see when their transactions began. A row is dated no earlier than the
 # start of its transaction; if one is, a trigger notes its day, and another notes the order (`trigrams`).
@@ -95,7 +100,7 @@ def take_time(cursor: Any) -> None:
 
 
 def complete_until(cursor: Any) -> datetime:
-    """The moment before which nothing more can be written without a trigger noting it."""
+    """The moment before which nothing more can be written without a trigger noting it, unless the clock is set back."""
     cursor.execute(_BEGAN)
     return cursor.fetchone()[0]
 
@@ -109,9 +114,9 @@ def take_changed(cursor: Any, account_id: UUID | None) -> tuple[set[date], bool]
 
 
 def due() -> list[UUID]:
-    """The accounts for which `sum_up` has something to do, longest waiting first."""
+    """The accounts for which `sum_up` has something to do: after a clock was set back, then longest waiting first."""
     with connection.cursor() as cursor:
-        cursor.execute(_DUE, {"late": LATE})
+        cursor.execute(_DUE, {"late": LATE, "set_back": daily.SET_BACK})
         return [account_id for (account_id,) in cursor.fetchall()]
 
 
@@ -121,13 +126,13 @@ def sum_up(account_id: UUID) -> bool:
     Returns whether more is left. One transaction, and one at a time: while another runs, does nothing and returns
     False.
     """
-    parameters: dict[str, Any] = {"account": account_id}
+    parameters: dict[str, Any] = {"account": account_id, "set_back": daily.SET_BACK}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
         )
         cursor.execute(
-            "SELECT until, until > clock_timestamp() FROM orders_summedup"
+            "SELECT until, until > clock_timestamp() - %(set_back)s FROM orders_summedup"
             " WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED",
             parameters,
         )
@@ -136,18 +141,18 @@ def sum_up(account_id: UUID) -> bool:
         until, is_ahead = found
         take_time(cursor)
         # Separate statements, so that each sees at least what the one before it has found.
-        began = complete_until(cursor)
+        over = complete_until(cursor) - daily.SET_BACK
         again, more = take_changed(cursor, account_id)
         if is_first := until is None:
             cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
             cursor.execute(_FIRST, parameters)
             (first,) = cursor.fetchone()
-            until = began if first is None else min(began, days.start_of(first))
-        if is_ahead:  # the clock was set back: what happens now is dated before `until`
-            first_ahead, last_ahead = (at.astimezone(days.ALGIERS).toordinal() for at in (began, until))
+            until = over if first is None else min(over, days.start_of(first))
+        if is_ahead:  # the clock was set back: what happens now may be dated before `until`
+            first_ahead, last_ahead = (at.astimezone(days.ALGIERS).toordinal() for at in (over, until))
             again |= {date.fromordinal(number) for number in range(first_ahead, last_ahead + 1)}
-            until = began
-        end = max(until, min(began, until + timedelta(days=STEP)))
+            until = over
+        end = max(until, min(over, until + timedelta(days=STEP)))
         if is_first or again or until < end:
             cursor.execute(
                 "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
@@ -157,7 +162,7 @@ def sum_up(account_id: UUID) -> bool:
             cursor.execute(
                 "UPDATE orders_summedup SET until = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
             )
-    return more or end < began
+    return more or end < over
 
 
 # All days, first without an account (for OVER_ALL), then of each account that is summed up. Days without an account

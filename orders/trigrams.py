@@ -8,12 +8,11 @@ A worker indexes orders, STEP at a time, so that imports pay nothing for it, and
 fewer are read as quickly. Orders that the index lacks are always read: those after the account's `Searchable.through`,
 and those in `SearchChange`, where triggers (migration `search`) note in the same transaction any order whose texts
 change or which is dated earlier. So the result is the same whatever was killed when. An index through a time that is
-still to come, as the clock was set back, is not used and is made anew.
+still to come, or less than `daily.SET_BACK` ago, as the clock was set back, is not used and is made anew.
 """
 
 import re
 from collections.abc import Iterable
-from datetime import timedelta
 from uuid import UUID
 from zlib import crc32
 
@@ -22,14 +21,13 @@ from django.db.models import Q
 from django.db.models.functions import Upper
 
 from codservice.long_lists import IsOneOf
-from orders import day_sums
+from orders import daily, day_sums
 from orders.models import Order
 
 LENGTH = 3
 FEW = 10_000  # so many orders are read in some hundredths of a second
 SHARE = 50  # if more than one in so many of an account's orders has the hashes, reading all of them is quicker
 STEP = 5_000  # orders that one transaction indexes, in about a second
-SET_BACK = timedelta(minutes=1)  # how far a clock may be set back
 
 # Texts are compared as PostgreSQL's `upper` gives them, as `icontains` does.
 _TEXTS = ("customer_name", "customer_phone", "phone_e164", "customer_address")
@@ -44,8 +42,8 @@ def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT upper(%s), upper(%s), through FROM orders_searchable"
-            " WHERE account_id = %s AND through < clock_timestamp()",
-            [texts[0], texts[-1], account_id],
+            " WHERE account_id = %s AND through < clock_timestamp() - %s",
+            [texts[0], texts[-1], account_id, daily.SET_BACK],
         )
         *texts, through = cursor.fetchone() or ("", None)
     if min(map(len, texts)) < LENGTH:
@@ -116,18 +114,18 @@ def index(account_id: UUID) -> bool:
     mine = Order.objects.filter(account_id=account_id)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
-            "SELECT through, through > clock_timestamp() FROM orders_searchable WHERE account_id = %s"
+            "SELECT through, through > clock_timestamp() - %s FROM orders_searchable WHERE account_id = %s"
             " FOR UPDATE SKIP LOCKED",
-            [account_id],
+            [daily.SET_BACK, account_id],
         )
         if not (found := cursor.fetchone()):
             return False
         through, is_ahead = found
-        if is_ahead:  # the clock was set back: what comes now is dated before `through`, so begin anew
+        if is_ahead:  # the clock was set back: what comes now may be dated before `through`, so begin anew
             cursor.execute("UPDATE orders_searchable SET through = NULL WHERE account_id = %s", [account_id])
             through = None
         # Separate statements, so that each sees at least what the one before it has found.
-        over = day_sums.complete_until(cursor) - SET_BACK
+        over = day_sums.complete_until(cursor) - daily.SET_BACK
         cursor.execute(_TAKE_CHANGED, [account_id, STEP])
         changed = [order_id for (order_id,) in cursor.fetchall()]
         new = Q() if through is None else Q(created_at__gt=through)

@@ -189,6 +189,7 @@ def test_recounting_leaves_no_more_than_a_week_to_be_read_from_the_rows(
 
 @pytest.mark.django_db(transaction=True)
 def test_what_came_since_is_added_to_the_sums(alice: Account, monkeypatch: Any) -> None:
+    monkeypatch.setattr(daily, "SET_BACK", timedelta(0))
     agent = factories.AgentFactory()
     waiting = factories.make_order(alice)
     for number in range(1, 4):
@@ -215,24 +216,45 @@ def test_what_came_since_is_added_to_the_sums(alice: Account, monkeypatch: Any) 
     assert day_sums.due() == [alice.id]
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(days=3)], ids=str)
-def test_sums_of_a_clock_that_was_ahead_are_made_anew(ahead: timedelta, alice: Account) -> None:
-    factories.make_order(alice)
-    day_sums.sum_up(alice.id)
-    Order.objects.update(created_at=F("created_at") + ahead)
-    StatusChange.objects.update(at=F("at") + ahead)
-    DayFigure.objects.update(day=F("day") + ahead)
+def put_clock(forward: timedelta) -> None:
+    """Date all that there is as it would be dated if the database's clock were put forward, or back if negative."""
+    Order.objects.update(created_at=F("created_at") - forward)
+    StatusChange.objects.update(at=F("at") - forward)
+    first = Order.objects.earliest("created_at").created_at
+    DayFigure.objects.update(day=first.astimezone(days.ALGIERS).date())
     ChangedDay.objects.all().delete()
-    SummedUp.objects.update(until=F("until") + ahead)
+    SummedUp.objects.update(until=F("until") - forward)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("later", [timedelta(0), timedelta(minutes=1)], ids=["at-once", "a-round-later"])
+@pytest.mark.parametrize(
+    "by", [timedelta(seconds=30), daily.SET_BACK + timedelta(seconds=30), timedelta(days=3)], ids=str
+)
+def test_orders_count_once_though_the_clock_was_set_back(
+    by: timedelta, later: timedelta, alice: Account, monkeypatch: Any
+) -> None:
     factories.make_order(alice)
-    assert day_sums.due() == [alice.id]
-    for is_summed_up in (False, True):
-        if is_summed_up:
-            day_sums.sum_up(alice.id)
+    put_clock(daily.SET_BACK + timedelta(minutes=1))
+    day_sums.sum_up(alice.id)
+    assert DayFigure.objects.exists()
+    put_clock(-by)
+    factories.make_order(alice)
+    put_clock(later)
+    if by > daily.SET_BACK:
+        assert day_sums.due() == [alice.id]
+
+    def assert_both() -> None:
         summary = daily.read(alice.id, LONG, days.today() + timedelta(days=9), today=days.today())
         assert (summary.total.new_count, summary.waiting[0]) == (2, 2)
+
+    assert_both()
+    sum_up_days()
     assert day_sums.due() == []
+    assert_both()
+    monkeypatch.setattr(daily, "SET_BACK", timedelta(0))
+    day_sums.sum_up(alice.id)
+    assert_both()
 
 
 def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> None:
@@ -247,10 +269,12 @@ def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
     """The version before sums up whole days, writes only the last of them, and notes today's changes in vain."""
     factories.make_order(alice)
     day_sums.sum_up(alice.id)
+    until = SummedUp.objects.get().until
+    assert until
     with connection.cursor() as cursor:
         cursor.execute("UPDATE orders_summedup SET through = through")
         cursor.execute("SELECT through FROM orders_summedup")
-        assert cursor.fetchone() == (days.today() - timedelta(days=1),)
+        assert cursor.fetchone() == (until.astimezone(days.ALGIERS).date() - timedelta(days=1),)
     assert SummedUp.objects.get().until is None
     assert_equal(alice)
     assert day_sums.due() == [alice.id]
@@ -279,8 +303,9 @@ def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("past", [timedelta(days=3), timedelta(0)], ids=["days-ago", "today"])
 def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
-    past: timedelta, alice: Account, charlie: Account
+    past: timedelta, alice: Account, charlie: Account, monkeypatch: Any
 ) -> None:
+    monkeypatch.setattr(daily, "SET_BACK", timedelta(0))
     change_while_summed_up(alice, charlie, past=past, sum_up=sum_up_days, step_back=timedelta(days=1))
     for account in (alice, charlie):
         assert_equal(account)

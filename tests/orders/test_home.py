@@ -370,8 +370,11 @@ def test_what_needs_the_merchant_is_counted_as_tables_are(browser: Client, alice
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_last_week_has_seven_days_with_today(browser: Client, alice: Account) -> None:
+def test_the_last_week_has_seven_days_with_today(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A piece was ordered on each of eight days, but only seven of them count for how long the stock lasts."""
+    monkeypatch.setattr(daily, "SET_BACK", timedelta(0))
     product = factories.ProductFactory(account=alice, stock_quantity=7)
     for _ in range(8):
         date_back(timedelta(days=1))

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice.accounts.models import Account
-from orders import trigrams
+from orders import daily, trigrams
 from orders.filters import OrderFilter
 from orders.models import Order, OrderTrigrams, Searchable, SearchChange
 from orders.tasks import index_texts
@@ -123,11 +123,14 @@ def test_by_the_index_as_without_it(alice: Account, charlie: Account, seed: int)
 
 
 @pytest.mark.django_db
-def test_what_comes_after_the_clock_was_set_back_is_found(alice: Account) -> None:
+@pytest.mark.parametrize("through", [timedelta(days=2), timedelta(minutes=-1)], ids=str)
+def test_what_comes_after_the_clock_was_set_back_is_found(through: timedelta, alice: Account) -> None:
     orders_of(alice, Random(1), STEP)
     index_texts()
-    Searchable.objects.update(through=F("through") + timedelta(days=2))
+    Searchable.objects.update(through=timezone.now() + through)
     newest = make_order(alice, customer_name="Aaaa the newest")
+    Order.objects.filter(pk=newest.pk).update(created_at=timezone.now() - timedelta(minutes=2))
+    SearchChange.objects.all().delete()  # it was dated so at once
     for _ in range(2):
         assert found(alice, "the newest") == [newest.id]
         index_texts()
@@ -249,7 +252,7 @@ def test_orders_of_a_transaction_that_is_not_over_are_not_passed(
 
     other = Background(write)
     assert begun.wait(PATIENCE)
-    monkeypatch.setattr(trigrams, "SET_BACK", timedelta(0))
+    monkeypatch.setattr(daily, "SET_BACK", timedelta(0))
     for _ in range(2 * STEP):
         make_order(alice)
     index_texts()
