@@ -94,7 +94,8 @@ OVER_ALL: dict[str, Callable[[], bool]] = {}
 def take_time(cursor: Any) -> None:
     """Lift the statement timeout for the rest of the transaction.
 
-    Days that time out would be tried again every minute, in vain and before all others.
+    For work that would be tried again and again in vain: days, every minute and before all others, and a count of all
+    orders.
     """
     cursor.execute("SET LOCAL statement_timeout = 0")
 

@@ -59,6 +59,13 @@ def outlast_timeouts(table: str) -> None:
         cursor.execute("SET LOCAL statement_timeout = '1s'")
 
 
+def outlast_timeouts_of_reads(table: str) -> None:
+    """As `outlast_timeouts`, but it is this session's reads of `table` that take so long."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TEMP VIEW {table} AS SELECT t.* FROM public.{table} t, pg_sleep(1.1)")
+        cursor.execute("SET LOCAL statement_timeout = '1s'")
+
+
 @contextmanager
 def orders_refused() -> Iterator[None]:
     """Have PostgreSQL refuse every new order while the block runs, with an error that quotes the row."""

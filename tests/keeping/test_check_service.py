@@ -32,7 +32,7 @@ from orders.models import OrderCount
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.broker import running_broker
-from tests.harness.database import wait_for_lock
+from tests.harness.database import outlast_timeouts_of_reads, wait_for_lock
 from tests.harness.manage import output
 from tests.harness.plans import explain
 from webhooks.models import Webhook
@@ -323,6 +323,14 @@ def test_counts_that_are_wrong_are_told_and_set_right(all_is_well, api, alice, c
     assert json.loads(output("recount_orders", "--json")) == {"corrected": 2}
     assert problem("order_counts") == ""
     assert api.get("/api/v1/orders").json()["meta"]["total"] == 3
+
+
+@pytest.mark.parametrize(("look", "found"), [(counts.problem, "the totals of"), (counts.recount, "1")])
+def test_to_count_all_orders_takes_longer_than_a_statement_may_elsewhere(look, found, alice):
+    factories.make_order(alice)
+    OrderCount.objects.all().delete()
+    outlast_timeouts_of_reads("orders_order")
+    assert str(look()).startswith(found)
 
 
 @pytest.mark.django_db(transaction=True)
