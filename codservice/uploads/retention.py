@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.db import connection
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from codservice.uploads.models import Block, Piece, Upload
 
 ABANDONED_AFTER = timedelta(days=2)  # files that never arrived whole, or whose columns nobody matched
 REFUSED_KEPT = timedelta(days=30)  # rows to be corrected
@@ -12,15 +15,10 @@ BATCH = 1000  # rows
 
 _STEPS = (
     # Name, table, and how long after the end of an upload its rows are deleted.
-    ("upload_pieces", "uploads_piece", timedelta()),
+    ("upload_pieces", "uploads_piece", timedelta()),  # there are none, unless a version that left them ended it
     ("upload_blocks", "uploads_block", timedelta()),
     ("refused_rows", "uploads_refusedrow", REFUSED_KEPT),
 )
-_STOP = """
-UPDATE uploads_upload SET status = 'stopped', finished_at = now() WHERE id IN (
-    SELECT id FROM uploads_upload WHERE status IN ('arriving', 'matching') AND created_at < now() - %(abandoned)s
-    FOR NO KEY UPDATE SKIP LOCKED)
-"""
 _DELETE = """
 DELETE FROM {table} WHERE id IN (
     SELECT r.id FROM uploads_upload u JOIN {table} r ON r.upload_id = u.id
@@ -37,10 +35,9 @@ DELETE FROM uploads_upload u WHERE created_at < now() - %(age)s AND finished_at 
 
 
 def forget_uploads(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Stop abandoned uploads, and delete the files of ended ones, old refused rows and finally old uploads.
+    """Stop abandoned uploads with their files, and delete old refused rows and finally old uploads.
 
-    A file's rows are deleted only once its upload is stopped, so that nobody matches the columns of a file without
-    rows. A sweep of `codservice.retention`. `before` is not used.
+    A sweep of `codservice.retention`. `before` is not used.
     """
     with connection.cursor() as cursor:
         if dry_run:  # counts no uploads: they are deleted once their refused rows are
@@ -48,7 +45,7 @@ def forget_uploads(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int
                 cursor.execute(_COUNT.format(table=table), {"age": age, "abandoned": ABANDONED_AFTER})
                 yield {name: cursor.fetchone()[0]}
             return
-        cursor.execute(_STOP, {"abandoned": ABANDONED_AFTER})
+        yield from _stop_abandoned()
         for name, table, age in _STEPS:
             deleted = BATCH
             while deleted == BATCH:
@@ -57,3 +54,19 @@ def forget_uploads(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int
                 yield {name: deleted}
         cursor.execute(_FORGET, {"age": KEPT})
         yield {"uploads": cursor.rowcount}
+
+
+def _stop_abandoned() -> Iterator[dict[str, int]]:
+    """End each abandoned upload in a transaction of its own, but none that somebody holds just now."""
+    status = Upload.Status
+    abandoned = Upload.objects.filter(
+        status__in=(status.ARRIVING, status.MATCHING), created_at__lt=Now() - ABANDONED_AFTER
+    )
+    while True:
+        with transaction.atomic():
+            if not (upload := abandoned.select_for_update(no_key=True, skip_locked=True).first()):
+                return
+            files = {"upload_pieces": Piece, "upload_blocks": Block}
+            counts = {name: model.objects.filter(upload=upload).count() for name, model in files.items()}
+            upload.end(status.STOPPED)
+        yield counts

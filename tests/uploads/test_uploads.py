@@ -3,6 +3,7 @@
 import re
 import time
 import tracemalloc
+from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -600,6 +601,22 @@ def test_files_and_refused_rows_are_forgotten(browser: Client) -> None:
     assert downloaded(browser, f"/account/uploads/{done.id}/refused.csv").count(b"\n") == 1
     forget(401)
     assert Upload.objects.count() == 0
+
+
+def test_no_file_outlives_its_upload_wherever_a_sweep_ends(browser: Client) -> None:
+    """Erasing a customer waits for files under way, and looks into no others."""
+    data = csv_of([row("A1")] * 9000)
+    send_piece(browser, announce(browser, data), 0, data)
+    for number in range(2):
+        send(browser, csv_of([row(number)]))
+    Upload.objects.update(created_at=Now() - timedelta(days=3))
+    counted: Counter[str] = Counter()
+    for counts in SWEEPS["uploads"](time.time(), dry_run=False):  # type: ignore[arg-type]
+        counted.update(counts)
+        for model in (Piece, Block):
+            assert not model.objects.exclude(upload__finished_at=None).exists()
+    assert (counted["upload_pieces"], counted["upload_blocks"]) == (1, 2)
+    assert (Piece.objects.count(), Block.objects.count()) == (0, 0)
 
 
 def test_nobody_matches_a_file_whose_rows_are_being_forgotten(browser: Client) -> None:
