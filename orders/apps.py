@@ -18,10 +18,10 @@ class OrdersConfig(AppConfig):
         from codservice.uploads import wording
         from codservice.uploads.kinds import KINDS, Kind
         from inventory.catalog import CHOICES, Choice
-        from orders import counts, metrics, needs, retention
+        from orders import counts, day_sums, metrics, needs, retention
         from orders.models import CallNote, Erasure, Order, OrderEdit, OrderItem, ShippingFee, StatusChange
 
-        health.SLOW_CHECKS["order_counts"] = counts.problem
+        health.SLOW_CHECKS |= {"order_counts": counts.problem, "day_sums": day_sums.problem}
         metrics.register()
         for table in ("wilayas.csv", "communes.csv"):
             published.FILES[f"regions/{table}"] = Path(__file__).parent / "regions/data" / table

@@ -1,4 +1,4 @@
-"""The sums of an account's days (`DayFigure`), which `daily` reads: how they are made, and made anew.
+"""The sums of an account's days (`DayFigure`), which `daily` reads: how they are made, checked, and made anew.
 
 `sum_up` writes them by `daily`'s own statement; a task that beat sends every minute calls it. The sums are never wrong.
 They end some time before any transaction began that is still open (`complete_until`), and triggers (migration `days`)
@@ -164,6 +164,33 @@ def sum_up(account_id: UUID) -> bool:
                 "UPDATE orders_summedup SET until = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
             )
     return more or end < over
+
+
+# One snapshot. Reads the sums, and of the rows only what came since. Nothing is known yet of an account with days that
+# are still to be summed up anew, or ahead of the clock.
+_WRONG = """
+SELECT count(*) FROM orders_summedup AS summed
+WHERE until <= now() - %(set_back)s
+    AND NOT EXISTS (SELECT FROM orders_changedday WHERE account_id = summed.account_id)
+    AND (
+        SELECT coalesce(sum(new_count), 0) FROM orders_dayfigure
+        WHERE account_id = summed.account_id AND dimension = 'all'
+    ) + (
+        SELECT count(*) FROM orders_statuschange
+        WHERE account_id = summed.account_id AND at >= summed.until AND to_status = 'pending_confirmation'
+    ) <> (SELECT coalesce(sum(delta), 0) FROM orders_ordercount WHERE account_id = summed.account_id)
+"""
+
+
+def problem() -> str:
+    """What is wrong with the sums, for `check_service`; empty if nothing is. Compares new orders with `counts`."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        take_time(cursor)
+        cursor.execute(_WRONG, {"set_back": daily.SET_BACK})
+        (count,) = cursor.fetchone()
+    if not count:
+        return ""
+    return f"the figures of home pages are not those of all orders (accounts: {count}). Run `manage.py recount_orders`."
 
 
 # All days, first without an account (for OVER_ALL), then of each account that is summed up. Days without an account

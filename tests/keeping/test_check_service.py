@@ -27,20 +27,22 @@ from codservice.operations.models import Duty
 from codservice.retention import DatabaseClock
 from inventory import ledger, stock
 from inventory.models import Product
-from orders import counts
-from orders.models import OrderCount
+from orders import counts, daily, day_sums
+from orders.models import ChangedDay, DayFigure, OrderCount
+from orders.tasks import sum_up_days
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.broker import running_broker
 from tests.harness.database import outlast_timeouts_of_reads, wait_for_lock
 from tests.harness.manage import output
 from tests.harness.plans import explain
+from tests.orders.life import date_back
 from webhooks.models import Webhook
 
 COMMAND = Actor.of_command("test")
 PARTS = {
     "database", "broker", "deliveries", "secrets", "migrations", "clock", "beat", "retention", "ledger",
-    "order_counts", "worker", "sessions", "disk", "mail",
+    "order_counts", "day_sums", "worker", "sessions", "disk", "mail",
 }  # fmt: skip
 
 
@@ -323,6 +325,52 @@ def test_counts_that_are_wrong_are_told_and_set_right(all_is_well, api, alice, c
     assert json.loads(output("recount_orders", "--json")) == {"corrected": 2}
     assert problem("order_counts") == ""
     assert api.get("/api/v1/orders").json()["meta"]["total"] == 3
+
+
+def test_figures_that_are_not_those_of_all_orders_are_told_and_set_right(all_is_well, alice, charlie):
+    for account in (alice, charlie):
+        factories.make_order(account)
+        date_back(timedelta(days=1))
+    sum_up_days()
+    factories.make_order(alice)
+    assert problem("day_sums") == ""
+    DayFigure.objects.filter(account=charlie).update(new_count=0)
+    assert problem("day_sums").startswith("the figures of home pages are not those of all orders (accounts: 1). Run")
+
+    date_back(timedelta(days=1))
+    assert problem("day_sums") == ""  # a worker is about to make these days anew
+    ChangedDay.objects.all().delete()
+
+    output("recount_orders", "--json")
+    assert problem("day_sums") == ""
+    assert DayFigure.objects.filter(account=charlie, dimension="all", new_count=1).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_order_that_is_under_way_makes_figures_wrong(alice, monkeypatch):
+    monkeypatch.setattr(daily, "SET_BACK", timedelta(0))
+    factories.make_order(alice)
+    done = threading.Event()
+
+    def change():
+        for number in range(40):
+            order = factories.make_order(alice)
+            if number % 3 == 0:
+                order.delete()
+        done.set()
+
+    def work(number):
+        if number == 0:
+            change()
+        said = {""}
+        while not done.is_set():
+            if number == 1:
+                day_sums.sum_up(alice.id)
+            else:
+                said.add(day_sums.problem())
+        return said
+
+    assert at_once(3, work) == [{""}] * 3
 
 
 @pytest.mark.parametrize(("look", "found"), [(counts.problem, "the totals of"), (counts.recount, "1")])
