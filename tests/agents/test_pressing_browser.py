@@ -183,6 +183,35 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
     assert CallNote.objects.get().note == "Livrer le matin"
 
 
+@pytest.mark.parametrize("meanwhile", ["the page grows old", "another tab sends something"])
+def test_what_makes_a_page_old_does_not_stop_what_is_being_sent(
+    meanwhile: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    """session.js asks for an old page before it sends a form, but not again for one that pressing.js is sending."""
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
+    person = visit()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=f"/console/orders/order/{order.id}/")
+    page.locator("[name=outcome]").select_option("note")
+    page.locator("[name=note]").fill("Livrer le matin")
+    asked, posted = list[Route](), list[str]()
+    page.route("**/healthz", lambda route: asked.append(route), times=1)
+    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    page.clock.fast_forward(58_000)  # not a minute yet
+    page.get_by_role("button", name="Save the note").click()
+    eventually(lambda: page.wait_for_timeout(10) or asked)
+    if meanwhile == "the page grows old":
+        page.clock.fast_forward(4_000)
+    else:
+        page.evaluate("dispatchEvent(new StorageEvent('storage', { key: 'pages' }))")
+    asked[0].continue_()
+    told(page, "The call is noted.")
+    assert posted == [f"{person.address}/console/orders/order/{order.id}/note/"]
+    assert CallNote.objects.get(outcome="note").note == "Livrer le matin"
+
+
 def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Account, agent: User) -> None:
     """Not every browser focuses a button that is clicked."""
     (order,) = customers(alice, 1)

@@ -49,6 +49,7 @@
 
   document.addEventListener("submit", async (event) => {
     const { target: form, submitter } = event;
+    if (typeof pressing !== "undefined" && pressing.isSent()) return; // on its way, from a fresh page
     const isFresh = navigator.onLine && !isFrozen(document) && Date.now() - seen < FRESH;
     if (form.method !== "post" || !form.closest("main") || isFresh) return;
     event.preventDefault();
