@@ -445,7 +445,9 @@ def test_an_unusable_reason_cancels_nothing(reason: str, said: str, alice: Accou
     data = {"version": order.version, "reason": reason}
     answer = browser.post(of(order, "/cancel"), data, headers={"Accept-Language": "fr"})
     assert answer.status_code == 422
-    assert f'<p class="problem" role="alert">{said}' in answer.content.decode()
+    text = answer.content.decode()
+    assert f'<div id="reason_error"><p class="problem" role="alert">{said}' in text
+    assert 'aria-invalid="true" aria-describedby="reason_error"' in text, "begin.js gives it the focus"
     assert answer.context["reason"] == reason, "what was typed is there to be mended"
     order.refresh_from_db()
     assert order.status == "pending_confirmation"
