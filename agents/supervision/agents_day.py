@@ -7,25 +7,29 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from uuid import UUID
 
-from django.core.exceptions import ValidationError
 from django.db import connection
 from django.db.models import F, OuterRef, QuerySet, Subquery, Window
 from django.db.models.functions import Lag
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from agents.console import show
 from agents.supervision import for_supervisors, needs
 from codservice import days
 from codservice.accounts.models import User
 from codservice.bidi import unturned
-from codservice.form_fields import DayField
+from codservice.form_fields import DayField, Form
 from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Status, StatusChange
 
 PER_PAGE = 100
 _PAUSE = timedelta(minutes=1)  # shorter pauses are not shown
+
+
+class DayForm(Form):
+    day = DayField(label=gettext_lazy("Day"), required=False)
 
 
 @dataclass(frozen=True)
@@ -108,19 +112,17 @@ def own(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, agent: User) -> HttpResponse:
-    today, day, error = days.today(), days.today(), ""
-    try:
-        day = DayField(required=False).clean(request.GET.get("day", "")) or today
-    except ValidationError as wrong:
-        error = wrong.messages[0]
+    today, form = days.today(), DayForm(request.GET)
+    status = 200 if form.is_valid() else 422
+    day = form.cleaned_data.get("day") or today
     found = BoundedPaginator(notes(agent, day), PER_PAGE).get_page(request.GET.get("p"))
     return show(
         request,
         "agents/supervision/agents_day.html",
         title=_("The day of %(name)s") % {"name": unturned(agent.display_name)},
         person=agent,
+        form=form,
         day=day,
-        error=error,
         before=day - timedelta(days=1),
         after=day + timedelta(days=1) if day < today else None,
         today=today,
@@ -128,5 +130,5 @@ def _page(request: HttpRequest, agent: User) -> HttpResponse:
         notes=found,
         shortest=_PAUSE,
         statuses=dict(Status.choices),
-        status=422 if error else 200,
+        status=status,
     )

@@ -145,7 +145,9 @@ def test_without_a_day_it_is_today_by_algerias_clock(alice: Account, agent: User
 def test_a_day_that_is_none_is_explained(text: str, agent: User, browser: Client) -> None:
     response = browser.get(page_of(agent), {"day": text})
     assert response.status_code == 422
-    assert b"errornote" in response.content
+    said = response.content.decode()
+    assert '<p class="errornote" id="id_day_error" role="alert">' in said
+    assert said.count('aria-invalid="true" aria-describedby="id_day_error"') == 1, "begin.js gives it the focus"
 
 
 def test_the_page_costs_the_same_for_one_call_and_for_many(alice: Account, agent: User, browser: Client) -> None:
