@@ -447,6 +447,23 @@ def test_of_several_orders_the_chosen_one_is_decided(
     assert [statuses[order.id] for order in (first, second, third)] == ["pending_confirmation", "confirmed", "canceled"]
 
 
+def test_no_arrow_chooses_another_order_under_an_open_panel_or_with_a_modifier(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    """Alt and an arrow lead back or forward in the browser."""
+    first, _second = (
+        make_order(alice, items=[order_line(quantity=1, product_name=name, unit_price=1)]) for name in ("Robe", "Sac")
+    )
+    page = call(visit())
+    settled(page)
+    page.keyboard.press("Alt+ArrowRight")
+    expect(page.get_by_role("radio", name="Order 1 of 2")).to_be_checked()
+    for key in ("2", "ArrowRight", "1"):
+        page.keyboard.press(key)
+    told(page, "is canceled")
+    assert Order.objects.get(status="canceled") == first
+
+
 def test_a_duplicate_is_that_of_the_card_with_the_button(visit: Visits, alice: Account, agent: User) -> None:
     first, second = (make_order(alice) for _ in range(2))
     page = call(visit())

@@ -22,10 +22,12 @@
     if (document.activeElement === document.body) form.querySelector("[aria-invalid]")?.focus();
   }, { once: true });
 
+  // An open panel is for the order that was chosen when it opened.
   const radios = [...document.querySelectorAll("input[type=radio][name=order]")];
   document.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step || !radios.length || isTyping(event.target) || event.target.matches("[type=radio]")) return;
+    if (!step || !radios.length || isWithModifier(event) || isPanelOpen()) return;
+    if (isTyping(event.target) || event.target.matches("[type=radio]")) return;
     const forward = document.documentElement.dir === "rtl" ? -step : step;
     const now = radios.findIndex((radio) => radio.checked);
     const next = radios[(now + forward + radios.length) % radios.length];

@@ -50,9 +50,13 @@ function inOpenPanel(key) {
   return document.querySelector(`details[name][open] [data-then="${CSS.escape(key)}"]`);
 }
 
+function isPanelOpen() {
+  return Boolean(document.querySelector("details[name][open]"));
+}
+
 /** While a panel is open, no key decides anything outside. */
 function ifNoPanel() {
-  return document.querySelector("details[name][open]") ? ":not([name=outcome])" : "";
+  return isPanelOpen() ? ":not([name=outcome])" : "";
 }
 
 /** The key that opened the panel, pressed again within a second, chooses nothing in it. */
