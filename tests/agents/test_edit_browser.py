@@ -9,6 +9,7 @@ from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, Route, expect
 
 from agents.desk import claims
+from agents.models import Claim
 from codservice.accounts.models import Account, User
 from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import DESK, call_next, calls, settled, told, warned
@@ -507,6 +508,18 @@ def test_what_is_typed_outlives_a_save_that_failed(
     order.refresh_from_db()
     assert order.customer_name == "Nadia Hamidi"
     person.wrongs.clear()
+
+
+def test_what_is_typed_outlives_a_save_after_the_customer_was_released(page: Page) -> None:
+    page.route("**/state/*", lambda route: route.abort())  # the page has not heard of it yet
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    Claim.objects.all().delete()
+    page.unroute("**/state/*")
+    page.get_by_role("button", name="Save the changes").click()
+    warned(page, "The call was finished, or a supervisor released the customer.")
+    settled(page)
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
+    expect(page.get_by_role("button", name="Save the changes")).to_be_disabled()
 
 
 def test_amounts_may_be_typed_in_arabic(visit: Visits, alice: Account, agent: User) -> None:

@@ -136,7 +136,8 @@
     saving = event.submitter;
   }, true);
 
-  // Saving. Only a page may replace this one, because what is typed here is stored nowhere else.
+  // Saving. Only a page may replace this one, because what is typed here is stored nowhere else. A redirect may lead to
+  // the call, once saved or when the customer is not the agent's any more, or to the login. It does not say which.
 
   form.addEventListener("submit", async (event) => {
     if (event.defaultPrevented) return; // sent later
@@ -145,16 +146,19 @@
     const answer = await post(new URLSearchParams(new FormData(form)));
     const isPage = answer?.ok || answer?.status === 422;
     const isElsewhere = answer?.type === "opaqueredirect";
-    const isSaved = isElsewhere && await isSignedIn();
+    const isSaved = isElsewhere && await isStillHeld();
     if (isPage || isSaved) form.dataset.sent = "";
     if (isPage) return form.submit(); // refused forms can be sent again safely
     if (isSaved) return location.assign(form.querySelector(".bar a").href);
     if (!isElsewhere) failed.textContent = failed.dataset.says;
     pressing.set("sent", false);
+    watch.look(); // says why
   });
 
-  async function isSignedIn() {
-    return (await pressing.ask(form.dataset.state))?.ok;
+  /** Whether the customer is still the agent's, who then is signed in too. */
+  async function isStillHeld() {
+    const answer = await pressing.ask(form.dataset.state);
+    return answer?.ok && (await answer.json().catch(() => null))?.held;
   }
 
   // The fee: only the last request counts.

@@ -2,7 +2,7 @@
 // data-state says where to ask; fieldsets with data-needs are disabled when it is not true any more.
 "use strict";
 
-(() => {
+const watch = (() => {
   const form = document.querySelector("form[data-state]");
   const news = document.getElementById("news");
   const lease = document.getElementById("lease");
@@ -55,6 +55,8 @@
   }
 
   let asking = false;
+
+  /** Ask now, unless a form is being sent, and show what is not true any more. */
   async function look() {
     if (asking || pressing.isSent()) return;
     asking = true;
@@ -93,4 +95,6 @@
   document.addEventListener("pressing", show);
   show();
   document.addEventListener("change", (event) => event.target.matches("[name=order]") && show());
+
+  return { look };
 })();
