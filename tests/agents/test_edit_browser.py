@@ -522,6 +522,20 @@ def test_what_is_typed_outlives_a_save_after_the_customer_was_released(page: Pag
     expect(page.get_by_role("button", name="Save the changes")).to_be_disabled()
 
 
+def test_who_cannot_learn_whether_an_edit_is_saved_is_told(visit: Visits, order: Order, agent: User) -> None:
+    person = visit()
+    page = edit_next(person)
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    # The page's other looks, which say what it has seen, go through.
+    page.route("**/state/", lambda route: route.fulfill(status=503), times=1)
+    page.get_by_role("button", name="Save the changes").click()
+    expect(page.locator("#failed")).to_contain_text("The service does not answer. What you wrote is kept.")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
+    warned(page, "The order has changed since you opened it.")  # it is saved
+    assert len(person.wrongs) == 1
+    person.wrongs.clear()
+
+
 def test_amounts_may_be_typed_in_arabic(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(alice)
     page = edit_next(visit())

@@ -151,14 +151,17 @@
     if (isPage) return form.submit(); // refused forms can be sent again safely
     if (isSaved) return location.assign(form.querySelector(".bar a").href);
     if (!isElsewhere) failed.textContent = failed.dataset.says;
+    if (isSaved === null) failed.textContent = failed.dataset.away; // perhaps saved
     pressing.set("sent", false);
-    watch.look(); // says why
+    watch.look(); // says so if the customer or the session is gone
   });
 
-  /** Whether the customer is still the agent's, who then is signed in too. */
+  /** Whether the customer is still the agent's, who then is signed in too; null if no answer comes. */
   async function isStillHeld() {
     const answer = await pressing.ask(form.dataset.state);
-    return answer?.ok && (await answer.json().catch(() => null))?.held;
+    if (answer?.type === "opaqueredirect" || answer?.status === 403) return false; // signed out, or without access
+    const state = answer?.ok ? await answer.json().catch(() => null) : null;
+    return state && state.held;
   }
 
   // The fee: only the last request counts.
