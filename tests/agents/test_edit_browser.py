@@ -536,6 +536,31 @@ def test_who_cannot_learn_whether_an_edit_is_saved_is_told(visit: Visits, order:
     person.wrongs.clear()
 
 
+def test_a_save_is_not_pressed_twice_when_half_a_minute_has_passed_since_the_one_before(
+    visit: Visits, order: Order, agent: User
+) -> None:
+    person = visit()
+    person.page.clock.install()
+    page = edit_next(person)
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    save = page.get_by_role("button", name="Save the changes")
+    page.route("**/edit/*/", lambda route: route.fulfill(status=503), times=1)
+    save.click()
+    expect(page.locator("#failed")).to_contain_text("This could not be done just now.")
+    settled(page)
+    page.clock.fast_forward(28_000)
+    with held_up(page) as held:
+        save.click()
+        eventually(lambda: page.wait_for_timeout(10) or held)
+        page.clock.fast_forward(2_000)
+        save.click()
+        page.wait_for_timeout(500)
+        assert len(held) == 1
+    told(page, "The changes are saved.")
+    assert len(person.wrongs) == 1
+    person.wrongs.clear()
+
+
 def test_amounts_may_be_typed_in_arabic(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(alice)
     page = edit_next(visit())

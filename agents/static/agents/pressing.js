@@ -9,7 +9,7 @@ const pressing = (() => {
   document.documentElement.dataset.keys = said.keys;
   const reasons = new Set(); // new, sent, away
   let isChecked = false; // the form being sent has found the service up
-  let settling, rechecking, warning;
+  let settling, rechecking, stopping, warning;
 
   function set(reason, isDead) {
     if (isDead) reasons.add(reason);
@@ -87,12 +87,13 @@ const pressing = (() => {
     }
     if (form.method !== "post") return;
     event.preventDefault();
+    clearTimeout(stopping); // of what was sent before
     set("sent", true);
     if (await check()) {
       isChecked = true;
       form.requestSubmit(submitter);
       isChecked = false;
-      setTimeout(set, 30_000, "sent", false); // stopped, or no answer
+      stopping = setTimeout(set, 30_000, "sent", false); // stopped, or no answer
     } else {
       set("sent", false);
     }
