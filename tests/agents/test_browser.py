@@ -66,6 +66,23 @@ def test_what_to_say_is_open_as_it_was_left(visit: Callable[..., Visit], alice: 
     expect(page.get_by_text("Bonjour Customer 2")).to_be_hidden()
 
 
+def test_what_to_say_is_open_on_wide_screens_until_somebody_closes_it(
+    visit: Callable[..., Visit], alice: Account, agent: User
+) -> None:
+    CallingRules.objects.create(account=alice, script_fr="Bonjour {nom}")
+    first, second = (f"/console/desk/{claims.take(order.id, agent=agent)}/" for order in customers(alice, 2))
+    page = visit(viewport={"width": 1600, "height": 900}).sign_in("samira")
+    for width, is_open in ((1600, True), (1366, False), (1600, True)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(first)
+        settled(page)
+        expect(page.get_by_text("Bonjour Customer 0")).to_be_visible(visible=is_open)
+    page.get_by_text("What to say").click()
+    page.goto(second)
+    settled(page)
+    expect(page.get_by_text("Bonjour Customer 1")).to_be_hidden()
+
+
 def test_a_decided_order_takes_notes_and_a_supervisors_moves(
     visit: Callable[..., Visit], alice: Account, agent: User, supervisor: User
 ) -> None:

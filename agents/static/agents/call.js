@@ -36,10 +36,11 @@
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
-  // Open or closed as last time; at first, open on wide screens, which have a column for it.
+  // Open or closed as somebody left it; before, open on wide screens, which have a column for it.
   document.querySelectorAll("details.script").forEach((script) => {
     script.open = JSON.parse(localStorage.getItem("script")) ?? matchMedia("(min-width: 1500px)").matches;
-    script.addEventListener("toggle", () => localStorage.setItem("script", script.open));
+    // Unlike `toggle`, which also comes of the line above, a press on it is a person's.
+    script.querySelector("summary").addEventListener("click", () => localStorage.setItem("script", !script.open));
   });
 
   document.querySelectorAll("[data-copy]").forEach((button) => {
