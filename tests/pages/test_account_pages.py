@@ -105,8 +105,8 @@ def cut(parts: str) -> str:
 
 
 PRESSED = (
-    ":is(button, select, summary, input:not([type=hidden], [type=checkbox], [type=radio], .hidden)), nav a, .button,"
-    " tbody th a, .facts dd > a, .eyebrow a, main p > a, .tabs-of-lines > label, .checks label"
+    ":is(button, select, summary, input:not([type=hidden], [type=checkbox], [type=radio], .visually-hidden)), nav a,"
+    " .button, tbody th a, .facts dd > a, .eyebrow a, main p > a, .tabs-of-lines > label, .checks label"
 )
 ON_ANY_SCREEN = {
     "wider than the screen": "[document.documentElement.scrollWidth].filter(width => width > innerWidth)",

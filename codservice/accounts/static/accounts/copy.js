@@ -1,6 +1,6 @@
 // `<button data-copy="id" hidden>` copies the text of the element with that id and says so. Shown if scripts run.
 const said = document.createElement("p");
-said.className = "hidden";
+said.className = "visually-hidden";
 said.setAttribute("role", "status");
 document.getElementById("main").append(said);
 
