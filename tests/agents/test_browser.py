@@ -83,6 +83,23 @@ def test_what_to_say_is_open_on_wide_screens_until_somebody_closes_it(
     expect(page.get_by_text("Bonjour Customer 1")).to_be_hidden()
 
 
+@pytest.mark.parametrize("is_secure", [True, False], ids=["secure", "insecure"])
+def test_a_phone_number_is_copied_and_a_screen_reader_says_so(
+    is_secure: bool, visit: Callable[..., Visit], alice: Account, agent: User
+) -> None:
+    claim_id = claims.take(factories.make_order(alice).id, agent=agent)
+    person = visit(permissions=["clipboard-read", "clipboard-write"])
+    if not is_secure:  # browsers have no clipboard over HTTP
+        person.page.add_init_script("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page = person.sign_in("samira", to=f"/console/desk/{claim_id}/")
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+    other = person.context.new_page()
+    other.goto("/healthz")
+    assert other.evaluate("navigator.clipboard.readText()") == "0550 12 34 56"
+
+
 def test_a_decided_order_takes_notes_and_a_supervisors_moves(
     visit: Callable[..., Visit], alice: Account, agent: User, supervisor: User
 ) -> None:

@@ -1,4 +1,4 @@
-// The call screen: drafts of what is typed, choosing an order, copying the phone number.
+// The call screen: drafts of what is typed, choosing an order, what to say.
 "use strict";
 
 (() => {
@@ -41,15 +41,5 @@
     script.open = JSON.parse(localStorage.getItem("script")) ?? matchMedia("(min-width: 1500px)").matches;
     // Unlike `toggle`, which also comes of the line above, a press on it is a person's.
     script.querySelector("summary").addEventListener("click", () => localStorage.setItem("script", !script.open));
-  });
-
-  document.querySelectorAll("[data-copy]").forEach((button) => {
-    button.hidden = !navigator.clipboard;
-    const label = button.textContent;
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(button.dataset.copy);
-      button.textContent = button.dataset.copied;
-      setTimeout(() => { button.textContent = label; }, 1500);
-    });
   });
 })();
