@@ -6,7 +6,7 @@ confirmed. It counts with its total; by product, once for each of its products, 
 
 What happened before the account's `SummedUp.until` is in `DayFigure`, which `day_sums` writes. Later changes and noted
 days (`ChangedDay`) are read from the rows, by the same statement that makes the sums. So the figures are right whatever
-was killed when, and reading writes nothing; only its speed depends on beat.
+was killed when, and reading writes nothing; only its speed depends on beat, unless the clock is set back (`day_sums`).
 """
 
 from collections import defaultdict

@@ -1,12 +1,13 @@
 """The sums of an account's days (`DayFigure`), which `daily` reads: how they are made, checked, and made anew.
 
-`sum_up` writes them by `daily`'s own statement; a task that beat sends every minute calls it. The sums are never wrong.
-They end some time before any transaction began that is still open (`complete_until`), and triggers (migration `days`)
-note the day of any earlier row that changes afterwards in `ChangedDay`, in the same transaction.
+`sum_up` writes them by `daily`'s own statement; a task that beat sends every minute calls it. The sums are right at any
+moment. They end some time before any transaction began that is still open (`complete_until`), and triggers (migration
+`days`) note the day of any earlier row that changes afterwards in `ChangedDay`, in the same transaction.
 
 If the database's clock is set back by no more than that time, `daily.SET_BACK`, what is written then is still dated
 after the sums' end. If by more, that end is less than SET_BACK ago, or is still to come, for longer than SET_BACK:
-meanwhile the days are read from the rows, and a round of beat makes their sums anew.
+meanwhile the days are read from the rows, and a round of beat makes their sums anew. Only if none comes in that time
+may the sums miss something for good. `problem` tells of orders that they miss.
 
 What is summed up over all accounts (`OVER_ALL`) follows the same rules, with `complete_until` and a time of its own,
 and `take_changed` without an account.
@@ -42,7 +43,7 @@ WHERE summed.until IS NULL OR summed.until > clock_timestamp() - %(set_back)s
         WHERE n.account_id = account.id AND n.created_at >= summed.until
             AND n.created_at < now() - %(set_back)s - %(late)s
     )
-ORDER BY summed.until > clock_timestamp() - %(set_back)s DESC NULLS LAST, summed.until NULLS FIRST, account.id
+ORDER BY coalesce(summed.until > clock_timestamp() - %(set_back)s, FALSE) DESC, summed.until NULLS FIRST, account.id
 """
 # All writers of orders connect as we do, so we see when their transactions began. A row is dated no earlier than the
 # start of its transaction; if one is, a trigger notes its day, and another notes the order (`trigrams`).
@@ -190,7 +191,7 @@ def problem() -> str:
         (count,) = cursor.fetchone()
     if not count:
         return ""
-    return f"the figures of home pages are not those of all orders (accounts: {count}). Run `manage.py recount_orders`."
+    return f"the figures of home pages do not have all orders (accounts: {count}). Run `manage.py recount_orders`."
 
 
 # All days, first without an account (for OVER_ALL), then of each account that is summed up. Days without an account

@@ -62,10 +62,10 @@ def _stop_abandoned() -> Iterator[dict[str, int]]:
     abandoned = Upload.objects.filter(
         status__in=(status.ARRIVING, status.MATCHING), created_at__lt=Now() - ABANDONED_AFTER
     )
-    while True:
+    for id_ in list(abandoned.values_list("id", flat=True)):
         with transaction.atomic():
-            if not (upload := abandoned.select_for_update(no_key=True, skip_locked=True).first()):
-                return
+            if not (upload := abandoned.select_for_update(no_key=True, skip_locked=True).filter(id=id_).first()):
+                continue
             files = {"upload_pieces": Piece, "upload_blocks": Block}
             counts = {name: model.objects.filter(upload=upload).count() for name, model in files.items()}
             upload.end(status.STOPPED)

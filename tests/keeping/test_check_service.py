@@ -335,7 +335,7 @@ def test_figures_that_are_not_those_of_all_orders_are_told_and_set_right(all_is_
     factories.make_order(alice)
     assert problem("day_sums") == ""
     DayFigure.objects.filter(account=charlie).update(new_count=0)
-    assert problem("day_sums").startswith("the figures of home pages are not those of all orders (accounts: 1). Run")
+    assert problem("day_sums").startswith("the figures of home pages do not have all orders (accounts: 1). Run")
 
     date_back(timedelta(days=1))
     assert problem("day_sums") == ""  # a worker is about to make these days anew

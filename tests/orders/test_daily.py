@@ -216,6 +216,14 @@ def test_what_came_since_is_added_to_the_sums(alice: Account, monkeypatch: Any) 
     assert day_sums.due() == [alice.id]
 
 
+def test_what_is_ahead_of_the_clock_is_summed_up_first_then_what_waits_longest() -> None:
+    behind, never, ahead = factories.AccountFactory.create_batch(3)
+    SummedUp.objects.create(account=ahead, until=timezone.now())
+    SummedUp.objects.create(account=behind, until=timezone.now() - timedelta(days=2))
+    ChangedDay.objects.create(account=behind, day=days.today())
+    assert day_sums.due() == [ahead.id, never.id, behind.id]
+
+
 def put_clock(forward: timedelta) -> None:
     """Date all that there is as it would be dated if the database's clock were put forward, or back if negative."""
     Order.objects.update(created_at=F("created_at") - forward)
