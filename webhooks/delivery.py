@@ -98,8 +98,8 @@ ORDER BY d.next_attempt_at
 """  # noqa: S608  (of our own text)
 
 
-def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Post]:
-    """Claim up to `limit` due deliveries for the worker that `token` names.
+def claim(token: UUID, limit: int, limit_failing: int | None = None, asked_at: float | None = None) -> list[Post]:
+    """Claim up to `limit` due deliveries for the worker that `token` names, which asked for them at `asked_at`.
 
     First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among
     retries, deliveries to webhooks whose last attempt failed come last; of these it claims at most `limit_failing`.
@@ -107,8 +107,9 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
     Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
     Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.
     """
+    # From before the claim, so that the database's clock is not needed.
+    begin_by = (time.monotonic() if asked_at is None else asked_at) + BEGIN_WITHIN
     close_old_connections()
-    begin_by = time.monotonic() + BEGIN_WITHIN  # read before the claim, so that the database's clock is not needed
     parameters: dict[str, Any] = {
         "token": token,
         "lease": LEASE,

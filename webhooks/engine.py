@@ -115,6 +115,7 @@ class _Claiming(NamedTuple):
     """A claim that is being made."""
 
     posts: Future[list[Post]]
+    asked_at: float  # by time.monotonic
     lower_limit: int  # of its two: with fewer posts it has reached neither, and left nothing for lack of room
     sent_before: int  # attempts that had ended when it began
 
@@ -146,8 +147,9 @@ class _Drain:
         """Drain, and return how many attempts were made."""
         while True:
             pulse.note()
-            self._renew()
-            self._claim()
+            now = time.monotonic()
+            self._renew(now)
+            self._claim(now)
             is_over = self._sender.is_idle and self._claiming is None and self._renewing is None
             self._settling.begin(is_last=is_over)
             if is_over and self._settling.is_idle:
@@ -164,8 +166,12 @@ class _Drain:
             self._resume_renewed()
             self._leave_settled()
 
-    def _claim(self) -> None:
-        """Begin a claim when a wake-up said that something is due and there is room for it."""
+    def _claim(self, now: float) -> None:
+        """Begin a claim when a wake-up said that something is due and there is room for it.
+
+        By the same `now` as `_renew`: a claim that takes what is under way here once more, because its lease is over by
+        then, is so late that its posts begin only if a renewal says that they are still ours.
+        """
         # Not while results cannot be written or claims are being renewed: it could claim the same deliveries again.
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
         may_claim = is_at_rest and not self._engine.stopping.is_set()
@@ -173,8 +179,8 @@ class _Drain:
         if self._engine.woken.is_set() and room + self._ahead > 0 and may_claim:
             self._engine.woken.clear()
             for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
-            posts = self._ask(self._claims, delivery.claim, self._engine.token, room + self._ahead, for_failing)
-            self._claiming = _Claiming(posts, lower_limit=for_failing, sent_before=self._sent)
+            posts = self._ask(self._claims, delivery.claim, self._engine.token, room + self._ahead, for_failing, now)
+            self._claiming = _Claiming(posts, now, lower_limit=for_failing, sent_before=self._sent)
             self._may_be_more = True  # until it is known
 
     def _start_claimed(self) -> None:
@@ -196,7 +202,7 @@ class _Drain:
             self._release([post.delivery_id for post in posts])
             return
         for post in posts:
-            self._under_way[post.delivery_id] = time.monotonic()
+            self._under_way[post.delivery_id] = claiming.asked_at
             self._sender.start(post)
         if posts and self._may_be_more:
             self._engine.woken.set()
@@ -212,11 +218,10 @@ class _Drain:
             self._under_way.pop(id_, None)
         self._releasing = self._ask(self._claims, delivery.release, self._engine.token, ids)
 
-    def _renew(self) -> None:
+    def _renew(self, now: float) -> None:
         """Renew the claims of posts that could not begin at once and of results that cannot be written."""
         if self._renewing is not None or self._claiming is not None:
             return
-        now = time.monotonic()
         old = list(takewhile(lambda id_: now - self._under_way[id_] > delivery.RENEW_AFTER, self._under_way))
         unsure = self._sender.unsure
         if ids := list(dict.fromkeys([*unsure, *old])):

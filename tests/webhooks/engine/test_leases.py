@@ -1,9 +1,11 @@
 """Nobody sends what is no longer theirs to send: after a pause, a slow lookup of a name, or a deletion meanwhile."""
 
 import asyncio
+import itertools
 import threading
 import time
 from collections import Counter
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -16,6 +18,7 @@ from tests.harness.receivers import answer
 from webhooks import delivery, registry, signing, transfer
 from webhooks.models import Attempt, Claim, Delivery
 from webhooks.roster import Roster
+from webhooks.sender import Sender
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -70,6 +73,73 @@ def test_a_worker_that_paused_and_was_not_missed_sends_what_it_had_claimed(
     pause_after_claim(lambda: None)
     assert engine.drain() == 20
     assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
+
+
+@pytest.fixture
+def claims(monkeypatch):
+    """What is done instead of the claims by their number, from 1 on; it gets a function that makes the claim."""
+    instead, claim, number = {}, delivery.claim, itertools.count(1)
+
+    def make(*args):
+        make_it = partial(claim, *args)
+        return instead.get(next(number), lambda it: it())(make_it)
+
+    monkeypatch.setattr(delivery, "claim", make)
+    return instead
+
+
+def late(claim):
+    """Make the claim after a pause that outlasts a lease."""
+    pass_time(seconds=delivery.LEASE.total_seconds() + 1)
+    time.sleep(delivery.BEGIN_WITHIN * 1.1)
+    return claim()
+
+
+def test_what_is_settled_after_a_late_claim_took_it_again_is_not_sent_again(
+    engine, receiver, webhook_to, may_end, claims
+):
+    def claim_and_pause(claim):
+        posts = late(claim)
+        may_end.set()
+        eventually(Attempt.objects.exists)
+        time.sleep(0.1)  # the drain hears of that before it gets these posts
+        return posts
+
+    claims[2] = claim_and_pause
+    write(webhook_to(receiver.url()))
+    receiver.default = answer(once=may_end)
+    draining = Background(engine.drain)
+    receiver.wait_for(1)
+    engine.wake_up()
+    assert draining.result() == len(receiver.requests) == 1
+
+
+def test_what_is_given_back_while_a_late_claim_takes_it_again_is_left_to_others(
+    make_engine, receiver, webhook_to, may_end, claims, monkeypatch
+):
+    """It is claimed ahead and finds no place."""
+    theirs = []
+
+    def claim_once_they_are_given_back(claim):
+        eventually(lambda: not engine._sender._waiting)
+        return late(claim)
+
+    def claim_after_others(claim):
+        theirs.extend(str(post.delivery_id) for post in delivery.claim(uuid4(), 10))
+        may_end.set()
+        return claim()
+
+    claims.update({2: claim_once_they_are_given_back, 3: claim_after_others})
+    monkeypatch.setattr(Sender, "room", 3)
+    write(webhook_to(receiver.url()), 3)
+    receiver.default = answer(once=may_end)
+    engine = make_engine(window=1)
+    draining = Background(engine.drain)
+    receiver.wait_for(1)
+    engine.wake_up()
+    assert draining.result() == 1
+    assert len(theirs) == 2
+    assert [request.delivery for request in receiver.requests if request.delivery in theirs] == []
 
 
 def test_no_attempt_fails_while_the_database_is_slow_to_renew_its_claim(
