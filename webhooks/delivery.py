@@ -309,7 +309,7 @@ WITH result AS (
         WHERE w.is_failing <> health.is_failing AND w.is_active FOR NO KEY UPDATE OF w SKIP LOCKED
     ) AS changed WHERE w.id = changed.id
 )
-SELECT (SELECT count(*) FROM ours), EXISTS (
+SELECT EXISTS (
     SELECT FROM health CROSS JOIN LATERAL ({queue.unclaimed("health.webhook_id", most="1")}) AS more
 )
 """  # noqa: S608  (of our own text)
@@ -338,15 +338,10 @@ WHERE token = %(token)s
 """  # noqa: S608  (of our own text)
 
 
-class Settled(NamedTuple):
-    """How many attempts counted, and whether their webhooks have more due, for which there may have been no room."""
-
-    counted: int
-    is_more: bool
-
-
-def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
+def settle(token: UUID, outcomes: Sequence[Outcome]) -> bool:
     """Write the results of attempts. An attempt whose claim another worker has by now does not count.
+
+    Returns whether their webhooks have (or may have) more due, for which there may have been no room.
 
     Raises DatabaseError while the database is away; what counted before that does not count again. A result that cannot
     be written does not stop the others: it is noted as UNRECORDED, or its delivery is ended without a note or put off.
@@ -364,28 +359,30 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
         for outcome in outcomes
     ]
     try:
-        return Settled(*_write(_SETTLE, token, results))
+        return _write(_SETTLE, token, results)
     except OperationalError:  # not caused by a result: the database is away, or read-only after a failover
         raise
     except DatabaseError:
         logger.exception("%s results cannot be written together, and are written one by one", len(results))
-    return Settled(sum(_settle_alone(token, result) for result in results), is_more=True)
+    for result in results:
+        _settle_alone(token, result)
+    return True
 
 
-def _settle_alone(token: UUID, result: dict[str, Any]) -> int:
+def _settle_alone(token: UUID, result: dict[str, Any]) -> None:
     bare = result | {"failure": UNRECORDED, "milliseconds": 0, "status_code": None, "response": ""}
     for statement, written in ((_SETTLE, result), (_SETTLE, bare), (_END, result), (_PUT_OFF, result)):
         try:
-            return _write(statement, token, [written])[0]
+            _write(statement, token, [written])
+            return
         except OperationalError:
             raise
         except DatabaseError:
             logger.exception("the result of delivery %s cannot be written", result["delivery_id"])
-    return 0
 
 
-def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> Any:
+def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> bool:
     with connection.cursor() as cursor:
         values: dict[str, Any] = {"results": json.dumps(results), "delays": retries.DELAYS, "put_off": PUT_OFF}
         cursor.execute(statement, values | {"token": token})
-        return cursor.fetchone() if cursor.description else (cursor.rowcount,)
+        return bool(cursor.description and cursor.fetchone()[0])

@@ -277,11 +277,11 @@ class _Drain:
 class _Settling:
     """Results on their way into the database: gathered for a moment, written together, and retried while it is away."""
 
-    def __init__(self, settle: Callable[[list[Outcome]], Future[delivery.Settled]]) -> None:
+    def __init__(self, settle: Callable[[list[Outcome]], Future[bool]]) -> None:
         self._settle = settle
         self._gathered: list[Outcome] = []
         self._begin_at = 0.0  # when the gathered are to be written
-        self._writing: tuple[list[Outcome], Future[delivery.Settled]] | None = None
+        self._writing: tuple[list[Outcome], Future[bool]] | None = None
         self.failures = 0  # in a row
         self.is_more = False  # whether more is due for the webhooks whose results were written last
 
@@ -313,7 +313,7 @@ class _Settling:
             return []
         (outcomes, settled), self._writing = self._writing, None
         try:
-            self.is_more = settled.result().is_more
+            self.is_more = settled.result()
         except DatabaseError as error:
             # The database is away, or read-only after a failover. It will not count twice what it did count.
             logger.warning("%s results could not be written yet: %s", len(outcomes), error)
