@@ -36,7 +36,7 @@ EXPIRES = KEPT * 61 / 64  # age of a cursor: somewhat more, so that readers who 
 LONGEST_TRANSACTION = timedelta(days=1)  # far longer than any of ours can take
 MOST = 100  # events in a page
 
-_LAST_ID = UUID(int=(1 << 128) - 1)
+LAST_ID = UUID(int=(1 << 128) - 1)
 _CURSOR = struct.Struct(">qd16s")
 
 
@@ -52,7 +52,7 @@ class CursorExpired(Refused):
 class Cursor(NamedTuple):
     """The place after an event, given by its position, id and time.
 
-    With `_LAST_ID` it is the place after all events of a position; `at` is then when that was the end of the feed.
+    With `LAST_ID` it is the place after all events of a position; `at` is then when that was the end of the feed.
     """
 
     position: int
@@ -125,7 +125,7 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
 
     Without `kinds`, events of all kinds. Raises CursorExpired.
     """
-    event_id = after.event_id if after else _LAST_ID
+    event_id = after.event_id if after else LAST_ID
     with connection.cursor() as cursor:
         cursor.execute(
             _PAGE,
@@ -133,7 +133,7 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
                 "account_id": account_id,
                 "kinds": list(kinds or Event.Kind.values),
                 "position": after and after.position,
-                "at": after.at if after and event_id != _LAST_ID else "infinity",
+                "at": after.at if after and event_id != LAST_ID else "infinity",
                 "event_id": event_id,
                 "shown": SHOWN,
                 "limit": limit + 1,
@@ -147,9 +147,9 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
     found = [row[3:] for row in rows if row[3] is not None]
     events = [FeedEvent(id_, body) for _, _, id_, body in found[:limit]]
     if len(found) <= limit:
-        end = Cursor(horizon - 1, _LAST_ID, at)
+        end = Cursor(horizon - 1, LAST_ID, at)
         if after and after > end:  # the horizon went back, so nothing after the cursor is seen: keep its place
-            end = after._replace(at=at) if after.event_id == _LAST_ID else after
+            end = after._replace(at=at) if after.event_id == LAST_ID else after
         return Page(events, end, has_more=False)
     position, created_at, id_, _ = found[limit - 1]
     return Page(events, Cursor(position, id_, created_at), has_more=True)

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 
 from webhooks import feed
-from webhooks.feed import first_id
+from webhooks.feed import LAST_ID, first_id
 
 BATCH = 200  # rows that one statement looks at; attempts and claims are deleted with their delivery
 
@@ -38,42 +38,35 @@ WITH page AS (
 SELECT (SELECT count(*) FROM deliveries), (SELECT count(*) FROM attempts), count(*) OVER (), event_id, webhook_id
 FROM page ORDER BY event_id DESC, webhook_id DESC LIMIT 1
 """
-_EVENTS = """
+
+
+def _by_id(do: str, table: str, is_old: str) -> str:
+    """Return a statement like `_DELIVERIES` for a table by its ids."""
+    return f"""
 WITH page AS (
-    SELECT id FROM webhooks_event WHERE id > %(id)s AND id < %(end)s ORDER BY id LIMIT %(batch)s
+    SELECT id FROM {table} WHERE id > %(id)s AND id < %(end)s ORDER BY id LIMIT %(batch)s
 ), old AS (
-    SELECT id FROM webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM page)) AND created_at < %(before)s
-      AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.event_id = webhooks_event.id)
-    {lock}
-), events AS (
-    {delete} webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
+    -- The locked row is checked again: its merchant may have rotated the secret since the page was read.
+    SELECT id FROM {table} WHERE id = ANY(ARRAY(SELECT id FROM page)) AND {is_old}
+    {{lock}}
+), done AS (
+    {do} WHERE id = ANY(ARRAY(SELECT id FROM old)) {{returning}}
 )
-SELECT (SELECT count(*) FROM events), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
-"""
-_WEBHOOKS = """
-WITH page AS (
-    SELECT id, deleted_at FROM webhooks_webhook WHERE id > %(id)s ORDER BY id LIMIT %(batch)s
-), old AS (
-    SELECT id FROM webhooks_webhook WHERE id = ANY(ARRAY(SELECT id FROM page WHERE deleted_at < %(before)s))
-      AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.webhook_id = webhooks_webhook.id)
-    {lock}
-), webhooks AS (
-    {delete} webhooks_webhook WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
+SELECT (SELECT count(*) FROM done), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
+"""  # noqa: S608  (of our own text)
+
+
+_EVENTS = _by_id(
+    "{delete} webhooks_event",
+    "webhooks_event",
+    "created_at < %(before)s AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.event_id = webhooks_event.id)",
 )
-SELECT (SELECT count(*) FROM webhooks), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
-"""
-# The locked row is checked again: its merchant may have rotated the secret since the page was read.
-_PREVIOUS_SECRETS = """
-WITH page AS (
-    SELECT id FROM webhooks_webhook WHERE id > %(id)s ORDER BY id LIMIT %(batch)s
-), old AS (
-    SELECT id FROM webhooks_webhook WHERE id = ANY(ARRAY(SELECT id FROM page)) AND previous_secret_until < now()
-    {lock}
-), secrets AS (
-    {clear} WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
+_WEBHOOKS = _by_id(
+    "{delete} webhooks_webhook",
+    "webhooks_webhook",
+    "deleted_at < %(before)s AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.webhook_id = webhooks_webhook.id)",
 )
-SELECT (SELECT count(*) FROM secrets), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
-"""
+_PREVIOUS_SECRETS = _by_id("{clear}", "webhooks_webhook", "previous_secret_until < now()")
 _DOING = {
     "lock": "FOR UPDATE SKIP LOCKED",
     "delete": "DELETE FROM",
@@ -109,12 +102,12 @@ def _out_of_the_feed(before: datetime) -> datetime:
 
 def webhooks(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Delete the rows of webhooks that merchants deleted before that time and whose log is empty."""
-    return _in_pages(_WEBHOOKS, ("webhooks",), ("id",), {"before": before}, dry_run)
+    return _in_pages(_WEBHOOKS, ("webhooks",), ("id",), {"before": before, "end": LAST_ID}, dry_run)
 
 
 def previous_secrets(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Clear previous secrets that no longer sign."""
-    return _in_pages(_PREVIOUS_SECRETS, ("previous_secrets",), ("id",), {}, dry_run)
+    return _in_pages(_PREVIOUS_SECRETS, ("previous_secrets",), ("id",), {"end": LAST_ID}, dry_run)
 
 
 def _in_pages(

@@ -102,7 +102,7 @@ def test_what_is_dated_ahead_comes_once(alice: Account, api: ApiClient) -> None:
     read_all(api, count=1)
     place = Event.objects.get().position  # where the reader's `next` stays while nothing else happens
 
-    assert read_all(api, after=feed.Cursor(place, feed._LAST_ID, timezone.now()).sign(alice.id))[0] == []
+    assert read_all(api, after=feed.Cursor(place, feed.LAST_ID, timezone.now()).sign(alice.id))[0] == []
 
 
 def test_kinds_are_chosen(alice: Account, api: ApiClient) -> None:
