@@ -1,18 +1,13 @@
 """The feed: every event of an account, oldest first, so that a receiver that was down misses none (docs/events.md).
 
-Ids are made before the commit, so a reader that followed them would miss events that are committed late. The feed is
-ordered by `Event.position` instead: the youngest number of a transaction that was over when the event was written, or
-the writer's own (migration `feed_in_order`). It shows only events below every transaction that is open in this
-database, so that nothing can be inserted before them any more. A transaction that stays open delays later events but
-loses none. Of two changes of one row, the second never has a lower position; where the positions are equal, the feed
-goes by time, and the second is later. The feed is read kind by kind along one index, so that a page costs the same
-however many events there are.
+It is ordered by `Event.position` and ends below every transaction that is open in this database, so that nothing can
+be inserted before what was shown (docs/architecture.md, "The feed"). Of two changes of one row, the second never has a
+lower position; where the positions are equal, the feed goes by time, and the second is later. It is read kind by kind
+along one index, so that a page costs the same however many events there are.
 
-A cursor is a place in this order, signed for its account. Positions grow across restarts, restored backups and
-failovers to a replica (migration `feed`), so that older cursors stay valid.
-
-The database's functions `webhooks_feed_base`, `webhooks_feed_position` and `webhooks_feed_horizon` are in
-codservice/operations/new_database.sql; the migrations `feed`, `feed_in_order` and `feed_horizon` give their reasons.
+A cursor is a place in this order, signed for its account. It stays valid across restarts, restored backups and
+failovers. The migrations `feed`, `feed_in_order` and `feed_horizon` give the reasons of the database's functions
+`webhooks_feed_base`, `webhooks_feed_position` and `webhooks_feed_horizon` (codservice/operations/new_database.sql).
 """
 
 import struct
