@@ -201,9 +201,8 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     webhook = _webhook(account, id)
     try:
         kind = read_ping({"event": request.POST.get("event") or None})
-        test = {"kind": kind, "example": example_of(kind)} if kind else {}
         with transaction.atomic():
-            delivery_id = events.ping(account.id, id, at=timezone.now(), **test)
+            delivery_id = events.ping(account.id, id, at=timezone.now(), kind=kind, example=example_of(kind))
             registry.note(Action.WEBHOOK_TESTED, webhook)
     except events.WebhookOff:
         messages.error(request, OFF)

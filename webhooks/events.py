@@ -155,14 +155,15 @@ def off_or_gone(account_id: UUID, webhook_id: UUID) -> Exception:
 
 
 def ping(
-    account_id: UUID, webhook_id: UUID, *, at: datetime, kind: str = Event.PING, example: Struct | None = None
+    account_id: UUID, webhook_id: UUID, *, at: datetime, kind: str | None = None, example: Struct | None = None
 ) -> UUID:
     """Write a test delivery to one webhook of the account, whatever it subscribes to, and return the delivery's id.
 
-    `kind` and `example` send an example of another kind of event; its body then has `"example": true`.
+    With `kind` and `example`, the example is sent as an event of that kind, and its body has `"example": true`.
 
     Raises Webhook.DoesNotExist, WebhookOff.
     """
+    kind = kind or Event.PING
     told: dict[str, Any] = {"event": kind, "timestamp": at, "data": example or PingEvent(webhook_id)}
     if example is not None:
         told["example"] = True

@@ -31,8 +31,10 @@ _AT_TIMES = {
 _EXAMPLES: dict[str, Struct] = {}
 
 
-def example_of(kind: str) -> Struct:
-    """Return the `data` of an example of this kind of event."""
+def example_of(kind: str | None) -> Struct | None:
+    """Return the `data` of an example of this kind of event; None for none."""
+    if kind is None:
+        return None
     for name in settings.SPECTACULAR_SETTINGS["WEBHOOKS"]:
         import_string(name)
     return _EXAMPLES[kind]
