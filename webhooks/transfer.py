@@ -57,8 +57,7 @@ class Transfer:
 
     post: Post
     started: float  # by time.monotonic
-    is_blocked: bool = False
-    is_no_http: bool = False
+    failure: str = ""  # one that we have seen ourselves, whatever libcurl says: BLOCKED or BAD_ANSWER
     is_repeat: bool = False  # begun anew, on a new connection
     read: int = 0
     response: bytearray = field(default_factory=bytearray)
@@ -90,7 +89,7 @@ class Transfer:
     def on_header(self, line: bytes) -> int | None:
         self.read += len(line)
         if line.startswith(b"HTTP/") and not _STATUS_LINE.match(line):
-            self.is_no_http = True
+            self.failure = self.failure or BAD_ANSWER
             return -1
         if line[:9].lower() == b"location:":
             target = _LOGIN.sub(b"", line[9:].strip())[:KEPT_TARGET]
@@ -107,8 +106,8 @@ class Transfer:
     def open_socket(self, _purpose: int, address: Any) -> Any:
         """Called by libcurl before it dials: return a socket for `address`, or refuse. One refusal ends the attempt."""
         family, kind, protocol, peer = address
-        if self.is_blocked or not is_public(peer[0]):
-            self.is_blocked = True
+        if self.failure == BLOCKED or not is_public(peer[0]):
+            self.failure = BLOCKED
             return pycurl.SOCKET_BAD
         return socket.socket(family, kind, protocol)
 
@@ -117,10 +116,8 @@ class Transfer:
         code = curl.getinfo(pycurl.RESPONSE_CODE)  # 0 when there was none
         if self.charset != "utf-8":
             self.response = bytearray(self.response.decode(self.charset, "replace").encode())[:KEPT]
-        if self.is_blocked:
-            return self.came_to(BLOCKED)
-        if self.is_no_http:
-            return self.came_to(BAD_ANSWER)
+        if self.failure:
+            return self.came_to(self.failure)
         if 200 <= code < 300:
             return self.came_to("", code)  # the status line came in time; errors after it do not matter
         if error and code < 200:
