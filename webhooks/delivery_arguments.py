@@ -5,12 +5,11 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import CommandError
-from django.db.models import QuerySet
 
 from codservice import commands
 from codservice.accounts.account_argument import add_account_argument, find_account
 from webhooks.filters import EVENTS
-from webhooks.models import Delivery, Webhook
+from webhooks.models import Delivery, DeliveryQuerySet, Webhook
 
 
 def add(parser: ArgumentParser, *, status: str | None = None) -> None:
@@ -24,7 +23,7 @@ def add(parser: ArgumentParser, *, status: str | None = None) -> None:
     commands.add_period_arguments(parser, "of changes")
 
 
-def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
+def chosen(options: dict[str, Any]) -> DeliveryQuerySet:
     """Return the deliveries that the options of `add` choose. Raises CommandError for values that cannot be used."""
     deliveries = Delivery.objects.filter(commands.in_period(options))
     if options["status"] is not None:

@@ -36,18 +36,10 @@ A receiver has 3000 ms. Times are in UTC."""
         order = ("-created_at", "-id") if options["webhook"] else ("-event_id", "-webhook_id")
         deliveries = (
             delivery_arguments.chosen(options)
+            .with_webhook()
+            .select_related("event")
+            .defer("event__body")
             .order_by(*order)
-            .select_related("event", "webhook")
-            .only(
-                "status",
-                "attempt_count",
-                "next_attempt_at",
-                "created_at",
-                "event__kind",
-                "webhook__url",
-                "webhook__deleted_at",
-                "webhook__is_active",
-            )
             .annotate(
                 last_failure=Subquery(last.values("failure")[:1]),
                 last_code=Subquery(last.values("status_code")[:1]),
