@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import re
 import socket
 import sys
 import time
@@ -127,8 +128,9 @@ def keep_out_of_anothers(web: Web) -> None:
 
 def _number(name: str, default: int, *, most: int) -> int:
     given = os.environ.get(name, "").strip() or str(default)
-    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= most):
-        raise CannotStart(f"{name} must be a whole number from 1 to {most}, not {given!r}.")
+    # Python reads no number of thousands of digits.
+    if not (re.fullmatch("[0-9]{1,9}", given) and 1 <= int(given) <= most):
+        raise CannotStart(f"{name} must be a whole number from 1 to {most}, not {given[:50]!r}.")
     return int(given)
 
 

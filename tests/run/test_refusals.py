@@ -87,10 +87,10 @@ def test_blanks_around_a_value_are_no_part_of_it(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["PORT", "WEB_WORKERS", "WEB_THREADS"])
-@pytest.mark.parametrize("value", ["x", "-1", "٣", "99999"])
+@pytest.mark.parametrize("value", ["x", "-1", "٣", "99999", "9" * 5000])
 def test_unusable_number(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
-    with pytest.raises(CannotStart, match=f"^.*{name}.*$"):
+    with pytest.raises(CannotStart, match=f"^{name} must be a whole number from 1 to .{{1,80}}$"):
         Web.from_environ()
 
 
