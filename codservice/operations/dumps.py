@@ -149,8 +149,8 @@ def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:
 
 
 def _target() -> dict[str, str]:
-    """The connection settings for libpq, except what is set in a session: PostgreSQL's programs do that themselves."""
-    known = {option.keyword.decode() for option in Conninfo.get_defaults()} - {"options"}
+    """The connection settings for libpq. PostgreSQL's programs lift the time limits among them by themselves."""
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     given = connection.get_connection_params()
     return {name: str(value) for name, value in given.items() if name in known and value not in (None, "")}
 
