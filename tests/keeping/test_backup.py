@@ -289,7 +289,9 @@ def test_what_is_stopped_while_it_starts_pg_dump_leaves_none(tmp_path):
 
 @pytest.mark.parametrize("command", ["backup", "export_account"])
 def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_path):
-    """Whatever copies files elsewhere must not find half a file, whatever happens to the machine meanwhile."""
+    """Whatever copies files elsewhere must not find half a file, whatever happens to the machine meanwhile.
+
+    What a killed process leaves is cleared away by the next one, but not what another writes at this moment."""
     file, draft = tmp_path / "a.file", tmp_path / "a.file.part"
     arguments = arguments_of(command, alice)
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
@@ -297,15 +299,14 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
         running = Python("manage.py", command, str(file), *arguments, env=environment())
         eventually(lambda: waiting(other) == 1)
         assert list(tmp_path.iterdir()) == [draft]
+        with pytest.raises(CommandError, match=rf"^{draft} already exists\. Choose another name\.$"):
+            call_command(command, str(file), *arguments)
         running.kill()
         running.wait(PATIENCE)
         if command == "backup":
             eventually(lambda: waiting(other) == 0)
     assert not file.exists()
 
-    with pytest.raises(CommandError, match=rf"^{draft} already exists\. Choose another name\.$"):
-        call_command(command, str(file), *arguments)
-    draft.unlink()
     call_command(command, str(file), *arguments)
     assert list(tmp_path.iterdir()) == [file]
     assert file.stat().st_mode & 0o777 == 0o600
@@ -364,6 +365,22 @@ def test_a_backup_is_made_with_every_option_of_the_database_url(tmp_path):
     file = tmp_path / "codservice.dump"
     theirs = {"DATABASE_URL": "postgresql:///?service=shop", "PGSERVICEFILE": str(tmp_path / "services")}
     made = manage("backup", str(file), **theirs)
+    assert (made.returncode, file.is_file()) == (0, True), made.stderr
+
+
+def test_a_backup_is_made_as_the_role_that_the_database_url_names_in_its_options(tmp_path):
+    """Some servers also tell by these options which database is meant."""
+    who, guest, file = f"//{connection.settings_dict['USER']}", "guest_of_owner", tmp_path / "a.dump"
+    password = connection.settings_dict["PASSWORD"]
+    make = psycopg.sql.SQL(f"CREATE ROLE {guest} LOGIN NOINHERIT PASSWORD {{}}")
+    with psycopg.connect(database_url(), autocommit=True) as session:
+        session.execute(make.format(password))
+        try:
+            session.execute(f"GRANT pg_read_all_data TO {guest}")
+            url = f"{database_url().replace(who, f'//{guest}')}?options=-c%20role%3Dpg_read_all_data"
+            made = manage("backup", str(file), DATABASE_URL=url)
+        finally:
+            session.execute(f"DROP ROLE {guest}")
     assert (made.returncode, file.is_file()) == (0, True), made.stderr
 
 
