@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
+from uuid import uuid4
 from wsgiref.util import FileWrapper
 
 from codservice.data_folder import Layout
@@ -19,13 +21,17 @@ from codservice.run.web import Web, serve
 def application(environ, start_response):
     """Answer with what came in, but for some paths.
 
-    /big answers 8 MiB in pieces, /bigger and /stuck/reader 16 MiB. /broken… fails amid its answer. /file is this file,
-    /slow takes half a second and /stuck six. /account/login tells how many requests it is answering at once.
+    /big answers 8 MiB in pieces, /bigger 16 MiB. /broken… fails amid its answer. /file is this file, /slow takes half a
+    second, and /held as long as the test wants. So does /account/login, which tells how many requests it is answering
+    at once.
     """
     if environ["PATH_INFO"] == "/account/login":
         return at_door(start_response)
-    time.sleep({"/slow": 0.5, "/stuck": 6}.get(environ["PATH_INFO"], 0))
-    if environ["PATH_INFO"] in ("/big", "/bigger", "/stuck/reader"):
+    if environ["PATH_INFO"] == "/held":
+        be_held()
+    if environ["PATH_INFO"] == "/slow":
+        time.sleep(0.5)
+    if environ["PATH_INFO"] in ("/big", "/bigger"):
         start_response("200 OK", [("Content-Type", "application/octet-stream")])
         return iter([b"x" * (1 << 16)] * (128 if environ["PATH_INFO"] == "/big" else 256))
     if environ["PATH_INFO"].startswith("/broken"):
@@ -53,12 +59,20 @@ def __getattr__(name):
     return application
 
 
+def be_held():
+    """Leave a file in the folder HELD, and wait until the test makes the file `go` there."""
+    folder = Path(os.environ["HELD"])
+    (folder / str(uuid4())).touch()
+    while not (folder / "go").exists():
+        time.sleep(0.02)
+
+
 _at_door: list[None] = []
 
 
 def at_door(start_response):
     _at_door.append(None)
-    time.sleep(0.3)
+    be_held()
     got = {"at_once": len(_at_door)}
     _at_door.pop()
     start_response("200 OK", [("Content-Type", "application/json")])
@@ -84,9 +98,10 @@ def stubbed(layout: Layout, web: Web) -> list[Process]:
 
 if __name__ == "__main__":
     if "web" in sys.argv:
-        gateway.BODY_SECONDS, gateway.REQUEST_SECONDS = 2.0, 4.0
-        gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS, gateway.SLICE_SECONDS = 8 << 20, 40, 4.0
-        gateway.MOST_AT_DOOR = 5
+        # However busy the machine is, nothing takes too long, except where a test is about that.
+        gateway.BODY_SECONDS = patience = float(os.environ.get("GIVES_UP_AFTER", "600"))
+        gateway.REQUEST_SECONDS = gateway.SLICE_SECONDS = 2 * patience
+        gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS, gateway.MOST_AT_DOOR = 8 << 20, 40, 5
         server.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", server.LAST_SECONDS))
         if "TOLD_AT_FORK" in os.environ:
             os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
