@@ -7,7 +7,6 @@ from codservice.retention import SWEEPS
 
 class AccountsConfig(AppConfig):
     name = "codservice.accounts"
-    label = "accounts"
     verbose_name = _("Merchants and people")
 
     def ready(self) -> None:

@@ -5,8 +5,6 @@ from codservice.retention import SWEEPS
 
 class ApiConfig(AppConfig):
     name = "codservice.api"
-    label = "api"
-    verbose_name = "API"
 
     def ready(self) -> None:
         from codservice.api import retention

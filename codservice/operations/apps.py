@@ -6,8 +6,6 @@ from codservice import health, metrics, observability
 
 class OperationsConfig(AppConfig):
     name = "codservice.operations"
-    label = "operations"
-    verbose_name = "Operations"
 
     def ready(self) -> None:
         from codservice.operations import checks, duties

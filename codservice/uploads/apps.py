@@ -5,8 +5,6 @@ from codservice.retention import SWEEPS
 
 class UploadsConfig(AppConfig):
     name = "codservice.uploads"
-    label = "uploads"
-    verbose_name = "Uploads"
 
     def ready(self) -> None:
         from codservice.files.account_export import TABLES, ExportedTable

@@ -1,7 +1,0 @@
-from django.apps import AppConfig
-
-
-class DocsConfig(AppConfig):
-    name = "codservice.docs"
-    label = "docs"
-    verbose_name = "Documentation"
