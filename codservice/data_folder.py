@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -66,9 +65,9 @@ def _postgres_socket(runtime: Path) -> Path:
     return runtime / "postgres" / ".s.PGSQL.5432"
 
 
-def is_set(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+def is_set(name: str) -> bool:
     """Whether the environment has a setting, directly or as the path of a file."""
-    return bool(environ.get(name) or environ.get(f"{name}_FILE"))
+    return bool(os.environ.get(name) or os.environ.get(f"{name}_FILE"))
 
 
 def data_dir() -> Path:

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -29,12 +28,12 @@ APPLICATION_STOP = ((signal.SIGTERM, sum(seconds for _, seconds in (*WEB_STOP, *
 OTHER_SESSIONS = 56
 
 
-def processes(layout: Layout, web: Web, environ: Mapping[str, str] = os.environ) -> list[Process]:
+def processes(layout: Layout, web: Web) -> list[Process]:
     """Return all processes in start order; database and broker only if the environment does not name others."""
     listed = []
-    if not is_set("DATABASE_URL", environ):
+    if not is_set("DATABASE_URL"):
         listed.append(postgres(layout, sessions=web.workers * web.threads + OTHER_SESSIONS))
-    if not is_set("REDIS_URL", environ):
+    if not is_set("REDIS_URL"):
         listed.append(valkey(layout))
     return [*listed, application(layout, web)]
 

@@ -296,7 +296,9 @@ def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_ta
             patched.setattr(f"codservice.onebox.postgres.{name}", MagicMock())
         for name in ("make_runtime", "find_valkey"):
             patched.setattr(f"codservice.onebox.valkey.{name}", MagicMock())
-        parts = processes(layout, Web("127.0.0.1", 8000, 2, 2), {})
+        for name in ("DATABASE_URL", "REDIS_URL"):
+            patched.delenv(name, raising=False)
+        parts = processes(layout, Web("127.0.0.1", 8000, 2, 2))
     assert int(service["TimeoutStopSec"]) > sum(seconds for part in parts for _, seconds in part.stop)
 
 
