@@ -40,7 +40,7 @@ class HoursInOrder(forms.ModelForm):
 
     out_of_order = gettext_lazy(
         "Calls must end after they begin. For midnight, enter 23:59. For 21:00 to 01:00, enter 00:00 to 23:59 with a "
-        "break from 01:00 to 21:00."
+        "break from 01:00 to 21:00. Such hours can have no other break."
     )
 
     def clean(self) -> dict[str, Any]:
