@@ -354,16 +354,10 @@ class CallNote(models.Model):
 
     SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
     NOTHING_NEW = (*SILENT, Outcome.SKIPPED)  # after these, what an earlier call said of the number still holds
+    REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # the customer spoke
     # Outcomes of attempts to reach the customer, which are counted as calls everywhere. The others are remarks, or hand
     # the order to a colleague.
-    CALLS = [
-        Outcome.ANSWERED.value,
-        Outcome.NO_ANSWER.value,
-        Outcome.BUSY.value,
-        Outcome.SWITCHED_OFF.value,
-        Outcome.WRONG_NUMBER.value,
-        Outcome.CALLBACK.value,
-    ]
+    CALLS = [outcome.value for outcome in (Outcome.ANSWERED, *SILENT, Outcome.WRONG_NUMBER, Outcome.CALLBACK)]
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = account_column()

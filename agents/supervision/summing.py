@@ -29,8 +29,6 @@ from orders.daily import STEP, amount_of, columns, count_of
 from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
-Outcome = CallNote.Outcome
-REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # outcomes in which the customer spoke
 PUNCTUAL = timedelta(minutes=15)  # before and after the promised time
 
 _SUMMING = 0x63616C6C  # the advisory lock of whoever sums up
@@ -168,11 +166,10 @@ _FACTS = {
         FROM happened JOIN lines USING (order_id)""",
 }
 
-
 # The parameters of a statement that includes `from_rows`.
 VALUES = {
     "calls": CallNote.CALLS,
-    "reached": [outcome.value for outcome in REACHED],
+    "reached": [outcome.value for outcome in CallNote.REACHED],
     "punctual": PUNCTUAL,
 }
 
