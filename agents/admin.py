@@ -18,14 +18,13 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import order_search
 from agents.console import for_workers, sent_from, show
 from agents.desk import claims, customer, hours, notices, planning, shown
-from agents.filters import ALL, FormFilter, HappenedFilter, SortFilter, shown_status
+from agents.filters import ALL, FormFilter, HappenedFilter, SortFilter, StatusFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
 from codservice.accounts.actor import Actor
@@ -49,33 +48,6 @@ _COUNTS = {  # of an order, counted in the statement that reads it
 }
 
 
-class StatusFilter(admin.SimpleListFilter):
-    title = gettext_lazy("status")
-    parameter_name = "status"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        self.shown = shown_status(request)
-        return [*Status.choices, (ALL, _("All"))]
-
-    def value(self) -> str:
-        return self.shown
-
-    def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
-        if self.value() == ALL:
-            return orders
-        # An unknown status finds nothing.
-        return orders.filter(status=self.value())
-
-    def choices(self, changelist: ChangeList) -> Any:
-        for value, label in self.lookup_choices:
-            yield {
-                "selected": self.value() == value,
-                "query_string": changelist.get_query_string({self.parameter_name: value}),
-                "display": label,
-                "value": value,
-            }
-
-
 class OrderList(ChangeList):
     search_form_class = ListSearchForm
 
@@ -89,7 +61,7 @@ class OrderList(ChangeList):
         sort, asked = SortFilter.chosen(request), self.filters[FormFilter]
         if not (sort in SortFilter.BY_TIME and asked.used and asked.form.is_valid()):
             return super().get_ordering(request, queryset)
-        by_time = asked.form.is_by_time(sort, self.filters[StatusFilter].value())
+        by_time = asked.form.is_by_time(sort, self.filters[StatusFilter].status)
         return list((SortFilter.BY_TIME if by_time else SortFilter.ORDERINGS)[sort])
 
 
@@ -123,8 +95,7 @@ class OrderAdmin(admin.ModelAdmin):
         return False
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        names = (*FormFilter.parameter_names, *HappenedFilter.parameter_names)
-        return lookup in (StatusFilter.parameter_name, SortFilter.parameter_name, *names)
+        return any(lookup in each.parameter_names for each in self.list_filter)
 
     def get_urls(self) -> list[URLPattern]:
         """Only the list, an order's page and the addresses that its forms post to; none of Django's other pages."""
@@ -190,13 +161,14 @@ class OrderAdmin(admin.ModelAdmin):
         """What the list's page shows besides Django's own context."""
         orders, filters, sort = changelist.result_list, changelist.filters, SortFilter.chosen(request)
         now = timezone.now()
-        status, happened = filters[StatusFilter].value(), filters.get(HappenedFilter)
+        status, happened = filters[StatusFilter].status, filters.get(HappenedFilter)
         by_status, found = self._counts(changelist), changelist.result_count
         if found == BoundedPaginator.MOST:
             found = by_status.get(status, 0)
-        kept = {SortFilter.parameter_name: sort} if SortFilter.parameter_name in request.GET else {}
+        kept = {"sort": sort} if "sort" in request.GET else {}
         return {
-            "counts": by_status,
+            "tabs": [(value, label, by_status.get(value)) for value, label in [*Status.choices, (ALL, _("All"))]],
+            "status": status,
             "found": counted(found) if found else f"{counted(BoundedPaginator.MOST)}+",
             "sorts": SortFilter.offered(request),
             "sort": sort,

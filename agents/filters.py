@@ -1,4 +1,4 @@
-"""The filters of the console's list of orders, beside its status tabs.
+"""The filters of the console's list of orders: its status tabs, and two forms.
 
 One form holds what people choose. Another finds the orders behind a figure: those to which something happened, as
 `supervision.summing` counts it."""
@@ -145,11 +145,33 @@ class _Filter(admin.ListFilter):
         super().__init__(request, params, model, model_admin)
         self.values = {name: params.pop(name)[-1] for name in self.parameter_names if name in params}
 
+    def has_output(self) -> bool:
+        """Whether the list has this filter among those that it shows."""
+        return True
+
     def expected_parameters(self) -> list[str]:
         return list(self.parameter_names)
 
     def choices(self, changelist: Any) -> list[dict[str, Any]]:
         return []
+
+    def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
+        return orders
+
+
+class StatusFilter(_Filter):
+    """The status tabs."""
+
+    title = gettext_lazy("status")
+    parameter_names = ("status",)
+
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        super().__init__(request, *args)
+        self.status = shown_status(request)
+
+    def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
+        """An unknown status finds nothing."""
+        return orders if self.status == ALL else orders.filter(status=self.status)
 
 
 class FormFilter(_Filter):
@@ -163,9 +185,6 @@ class FormFilter(_Filter):
         self.form = FilterForm(self.values)
         self.used = {name for name, value in self.values.items() if value.strip()}
 
-    def has_output(self) -> bool:
-        return True
-
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
         return self.form.narrow(orders, seen_at(request)) if self.used else orders
 
@@ -176,8 +195,7 @@ class SortFilter(_Filter):
     """
 
     title = gettext_lazy("sort")
-    parameter_name = "sort"
-    parameter_names = (parameter_name,)
+    parameter_names = ("sort",)
     OLDEST, NEWEST, NEXT_CALL = "oldest", "newest", "next"
     ORDERINGS = {OLDEST: ("id",), NEWEST: ("-id",), NEXT_CALL: ("call_due_at", "id")}  # ids are ordered by time
     BY_TIME = {OLDEST: ("created_at", "id"), NEWEST: ("-created_at", "-id")}
@@ -185,7 +203,7 @@ class SortFilter(_Filter):
     @classmethod
     def chosen(cls, request: HttpRequest) -> str:
         """The chosen sort; by default oldest first for what waits for a call, and newest first otherwise."""
-        sort = request.GET.get(cls.parameter_name)
+        sort = request.GET.get("sort")
         if sort in cls.offered(request):
             return sort
         return cls.OLDEST if shown_status(request) == Status.PENDING else cls.NEWEST
@@ -200,9 +218,6 @@ class SortFilter(_Filter):
 
     def has_output(self) -> bool:
         return False
-
-    def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
-        return orders
 
 
 _WHY = Func("reason", template=counted_as("%(expressions)s"), output_field=CharField())

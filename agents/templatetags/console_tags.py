@@ -6,7 +6,6 @@ from typing import Any
 
 from django import template
 from django.apps import apps
-from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import Permission
 from django.urls import reverse
@@ -52,11 +51,6 @@ def guide(context: dict[str, Any]) -> str:
     return library.address(
         "operators" if user.has_perm(ADMINISTER) else "supervisors" if user.has_perm(SUPERVISE) else "agents"
     )
-
-
-@register.filter
-def choices_of(list_filter: SimpleListFilter, changelist: ChangeList) -> list[dict[str, Any]]:
-    return list(list_filter.choices(changelist))
 
 
 @register.filter

@@ -197,7 +197,7 @@ def test_whose_orders_are_is_looked_up_for_what_is_shown_alone(alice: Account, a
 
 
 def tabs(response: Any) -> dict[str, int]:
-    return {name: count for name, count in response.context["counts"].items() if count}
+    return {name: count for name, _label, count in response.context["tabs"] if count}
 
 
 def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: Any, agent: User) -> None:
