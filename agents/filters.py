@@ -269,14 +269,15 @@ class HappenedForm(forms.Form):
             changes = changes.alias(why=_WHY).filter(why=data["reason"])
         if data["hour"] != "":
             changes = changes.alias(hour=ExtractHour("at", tzinfo=days.ALGIERS)).filter(hour=data["hour"])
+        lines = OrderItem.objects.filter(order=OuterRef("pk"))
+        if data["shop"]:  # an account's changes have an index by time
+            orders, changes = orders.filter(account=data["shop"]), changes.filter(account=data["shop"])
+        if data["product"]:
+            changes = changes.filter(account=data["product"].account_id)
+            orders = orders.filter(Exists(lines.filter(product=data["product"])))
         orders = orders.filter(pk__in=changes.values("order_id"))
-        if data["shop"]:
-            orders = orders.filter(account=data["shop"])
         if "source" in self.data:
             orders = orders.filter(source=data["source"] or None)
-        lines = OrderItem.objects.filter(order=OuterRef("pk"))
-        if data["product"]:
-            orders = orders.filter(Exists(lines.filter(product=data["product"])))
         if data["line"]:
             orders = orders.filter(Exists(lines.filter(product=None, product_name=data["line"])))
         return orders

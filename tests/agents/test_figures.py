@@ -22,10 +22,12 @@ from orders import daily
 from orders.models import CallNote, Order, StatusChange
 from tests import factories
 from tests.harness.client import browser_of
+from tests.harness.plans import copy, explain, rows_read
 from tests.harness.sheets import read_csv, read_records
 
 MONDAY = date(2026, 3, 2)
 PAGE = "/console/figures/"
+LIST = "/console/orders/order/"
 
 
 def at(hour: int, minute: int = 0, day: int = 0) -> datetime:
@@ -445,6 +447,32 @@ def test_by_merchant_the_page_says_whose_orders_wait(
     assert [browser.get(bar.link).context["cl"].result_count for bar in bars] == [3, 2]
     assert [sum(bar.parts) for bar, _parts in context["backlog"]] == [3, 0, 1, 0, 0, 1]
     assert browser.get(PAGE).context["waiting"] == []
+
+
+def test_the_orders_of_one_merchants_figure_are_found_among_that_merchants_changes(
+    alice: Account, charlie: Account, agent: User, supervisor: User
+) -> None:
+    for account, count in ((alice, 2000), (charlie, 200)):
+        order = factories.make_order(account)
+        change(order, agent, timezone.now(), "confirmed")
+        copy(order, count, days=300)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO orders_statuschange"
+                " (account_id, order_id, from_status, to_status, at, actor, user_id, reason)"
+                " SELECT account_id, id, 'pending_confirmation', 'confirmed', created_at, '', %s, '' FROM orders_order"
+                " WHERE account_id = %s",
+                [agent.pk, account.pk],
+            )
+            cursor.execute("ANALYZE orders_statuschange")
+    year = {"did_first": (timezone.now() - timedelta(days=310)).date(), "did_last": timezone.now().date()}
+    with CaptureQueriesContext(connection) as queries:
+        page = browser_of(supervisor).get(LIST, {"status": "all", "did": "confirmed", "shop": charlie.pk, **year})
+    assert page.context["cl"].result_count == 201
+    found = [query["sql"] for query in queries if "orders_statuschange" in query["sql"]]
+    assert found
+    for sql in found:
+        assert rows_read(sql, "orders_statuschange") < 500, explain(sql)
 
 
 @pytest.mark.parametrize(
