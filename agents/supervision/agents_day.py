@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from uuid import UUID
 
-from django.db import connection
-from django.db.models import F, OuterRef, QuerySet, Subquery, Window
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Lag
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -34,7 +33,7 @@ class DayForm(Form):
 
 @dataclass(frozen=True)
 class Day:
-    """What one person noted and decided on a day. `pause` is the longest time between two notes.
+    """What one person noted and decided on a day. `longest_pause` is between two notes.
 
     As in the figures, a call about two orders of a customer counts for both, and only decisions of pending orders
     count.
@@ -44,7 +43,7 @@ class Day:
     silent: int
     first: datetime | None
     last: datetime | None
-    pause: timedelta | None
+    longest_pause: timedelta | None
     confirmed: int
     canceled: int
 
@@ -55,35 +54,25 @@ class Day:
         return round(100 * self.confirmed / decided) if decided else None
 
 
-# Both read along the indexes by time.
-_DAY = """
-WITH noted AS MATERIALIZED (
-    SELECT n.created_at, n.outcome, n.created_at - lag(n.created_at) OVER (ORDER BY n.created_at, n.id) AS pause
-    FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id AND o.call_state <> 'test'
-    WHERE n.agent_id = %(agent)s AND n.created_at >= %(start)s AND n.created_at < %(end)s
-), decided AS MATERIALIZED (
-    SELECT s.to_status FROM orders_statuschange s JOIN orders_order o ON o.id = s.order_id AND o.call_state <> 'test'
-    WHERE s.user_id = %(agent)s AND s.at >= %(start)s AND s.at < %(end)s
-        AND s.from_status = 'pending_confirmation' AND s.to_status IN ('confirmed', 'canceled')
-)
-SELECT count(*) FILTER (WHERE outcome = ANY(%(calls)s)), count(*) FILTER (WHERE outcome = ANY(%(silent)s)),
-    min(created_at) FILTER (WHERE outcome = ANY(%(calls)s)), max(created_at) FILTER (WHERE outcome = ANY(%(calls)s)),
-    max(pause),
-    (SELECT count(*) FROM decided WHERE to_status = 'confirmed'),
-    (SELECT count(*) FROM decided WHERE to_status = 'canceled')
-FROM noted
-"""
-
-
 def summary(agent: User, day: date) -> Day:
-    """The day's totals, read by one statement."""
-    values = {
-        "agent": agent.pk, "start": days.start_of(day), "end": days.end_of(day),
-        "calls": CallNote.CALLS, "silent": [outcome.value for outcome in CallNote.SILENT],
-    }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(_DAY, values)
-        return Day(*cursor.fetchone())
+    """The day's totals. Read along the indexes by time, like the list."""
+    calls, silent = Q(outcome__in=CallNote.CALLS), Q(outcome__in=CallNote.SILENT)
+    noted = _noted(agent, day).aggregate(
+        calls=Count("id", filter=calls),
+        silent=Count("id", filter=silent),
+        first=Min("created_at", filter=calls),
+        last=Max("created_at", filter=calls),
+        longest_pause=Max("pause"),
+    )
+    moves = StatusChange.objects.filter(user=agent, at__gte=days.start_of(day), at__lt=days.end_of(day))
+    decided = moves.filter(from_status=Status.PENDING).exclude(order__call_state=CallState.TEST)
+    return Day(
+        **noted,
+        **decided.aggregate(
+            confirmed=Count("id", filter=Q(to_status=Status.CONFIRMED)),
+            canceled=Count("id", filter=Q(to_status=Status.CANCELED)),
+        ),
+    )
 
 
 def notes(agent: User, day: date) -> QuerySet[CallNote]:
@@ -91,12 +80,16 @@ def notes(agent: User, day: date) -> QuerySet[CallNote]:
 
     Each note has the `pause` since the one before, and the status that it `decided`, if any.
     """
-    theirs = CallNote.objects.filter(agent=agent, created_at__gte=days.start_of(day), created_at__lt=days.end_of(day))
     made = StatusChange.objects.filter(order_id=OuterRef("order_id"), at=OuterRef("created_at"))
     made = made.filter(user_id=OuterRef("agent_id"), from_status=Status.PENDING)
+    found = _noted(agent, day).select_related("order__account")
+    return found.annotate(decided=Subquery(made.values("to_status")[:1])).order_by("created_at", "id")
+
+
+def _noted(agent: User, day: date) -> QuerySet[CallNote]:
+    theirs = CallNote.objects.filter(agent=agent, created_at__gte=days.start_of(day), created_at__lt=days.end_of(day))
     pause = F("created_at") - Window(Lag("created_at"), order_by=["created_at", "id"])
-    found = theirs.exclude(order__call_state=CallState.TEST).select_related("order__account")
-    return found.annotate(pause=pause, decided=Subquery(made.values("to_status")[:1])).order_by("created_at", "id")
+    return theirs.exclude(order__call_state=CallState.TEST).annotate(pause=pause)
 
 
 @for_supervisors

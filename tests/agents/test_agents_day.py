@@ -120,7 +120,7 @@ def test_the_counts_are_those_of_plain_sql_and_of_the_figures(day: list[Order], 
     assert (found.first, found.last) == tuple(
         days.start_of(YESTERDAY) + timedelta(hours=9, minutes=minutes) for minutes in (0, 34)
     )
-    assert found.pause == timedelta(minutes=26)
+    assert found.longest_pause == timedelta(minutes=26)
     (row,) = (row for row in performance.read(YESTERDAY, YESTERDAY, "agent").rows if row.key == str(agent.id))
     assert (row.calls, row.confirmed, row.canceled) == (found.calls, found.confirmed, found.canceled)
 
