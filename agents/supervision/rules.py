@@ -62,7 +62,7 @@ class HoursInOrder(forms.ModelForm):
 
 
 class HoursForm(HoursInOrder, RowSinceShown):
-    """When and how often to call: the rules that merchants can set too (`agents.calling_page`)."""
+    """When and how often to call: the rules that merchants can set too (`agents.account_pages`)."""
 
     days_off = forms.TypedMultipleChoiceField(
         label=gettext_lazy("Days off"),
@@ -94,7 +94,7 @@ class HoursForm(HoursInOrder, RowSinceShown):
 
 
 class ScriptForm(RowSinceShown):
-    """What agents say on the phone, which merchants can write too (`agents.script_page`)."""
+    """What agents say on the phone, which merchants can write too (`agents.account_pages`)."""
 
     script_fr = FreeText(label=gettext_lazy("What agents say, in French"), required=False, max_length=MAX_SCRIPT)
     script_ar = FreeText(label=gettext_lazy("What agents say, in Arabic"), required=False, max_length=MAX_SCRIPT)
