@@ -32,7 +32,7 @@ from codservice.i18n_tags import counted, dinars, percent
 from codservice.values import uuids_in
 from inventory.models import Product
 from orders import cancel_reasons
-from orders.models import Status
+from orders.models import ENDED, Status
 from orders.templatetags.orders import wilaya
 
 MOST_DAYS = 92
@@ -71,6 +71,27 @@ class Column(NamedTuple):
             return getattr(row, self.name)
         whole = getattr(row, self.whole)
         return getattr(row, self.part) / whole if whole else None
+
+    def text(self, row: Figures) -> str:
+        value = self.value(row)
+        return "–" if value is None else self.kind.written(value)
+
+    def counts(self, row: Figures) -> str:
+        """For a percentage, the counts behind it."""
+        if self.kind is not PERCENT or not (whole := getattr(row, self.whole)):
+            return ""
+        return _("%(part)s of %(whole)s") % {"part": counted(getattr(row, self.part)), "whole": counted(whole)}
+
+    def bar(self, name: str, row: Figures, short: str = "") -> charts.Bar:
+        value = self.value(row)
+        drawn = 0 if value is None else self.kind.drawn(value)
+        return charts.Bar(name, [drawn], " · ".join(filter(None, (self.text(row), self.counts(row)))), short=short)
+
+    def short(self, row: Figures) -> str:
+        """The text on a day's bar: the count or, for a percentage, its two counts."""
+        if self.kind not in (PERCENT, COUNT) or not (whole := getattr(row, self.whole or self.name)):
+            return ""
+        return f"{counted(getattr(row, self.part))}/{counted(whole)}" if self.part else counted(whole)
 
 
 COLUMNS = [
@@ -142,8 +163,8 @@ def page(request: HttpRequest) -> HttpResponse:
         return show(request, "agents/supervision/figures.html", title=_("Figures"), status=422, **context)
     chosen = form.cleaned_data
     summary = performance.read(chosen["first"], chosen["last"], chosen["by"])
-    rows = summary.rows
-    names = _names([row.key for row in rows[:MOST_ROWS]], chosen["by"])
+    rows = summary.rows[:MOST_ROWS]
+    names = _names([row.key for row in rows], chosen["by"])
     column = _BY_NAME[chosen["show"]]
     length = chosen["last"] - chosen["first"]
     return show(
@@ -157,20 +178,20 @@ def page(request: HttpRequest) -> HttpResponse:
         column=column,
         tiles=_tiles(summary, chosen),
         chart=_day_chart(column, rows, chosen) if chosen["by"] == "day" else None,
-        rows=_row_chart(column, rows, names),
+        rows=charts.rows([column.bar(names[row.key].text, row) for row in rows]),
         table=[
             (
                 _shown_name(names[row.key], chosen["by"]),
                 _day_address(row, chosen),
                 _cells(row, _orders_address(chosen, **names[row.key].query)),
             )
-            for row in rows[:MOST_ROWS]
+            for row in rows
         ],
         total=_cells(summary.total, _orders_address(chosen)),
         before=_cells(summary.before),
         before_first=chosen["first"] - length - timedelta(days=1),
         before_last=chosen["first"] - timedelta(days=1),
-        left_out=max(len(rows) - MOST_ROWS, 0) + (summary.others is not None),
+        left_out=len(summary.rows) - len(rows) + (summary.others is not None),
         reasons=_reason_chart(summary, chosen),
         backlog=_backlog_chart(summary),
         waiting=_waiting_chart(summary),
@@ -254,14 +275,8 @@ def _cells(row: Figures, orders: str = "") -> list[Cell]:
     for column in COLUMNS:
         count = getattr(row, column.part or column.name)
         link = f"{orders}{column.did}" if orders and column.did and count else ""
-        cells.append(Cell(_text(row, column), _counts(row, column), link))
+        cells.append(Cell(column.text(row), column.counts(row), link))
     return cells
-
-
-def _counts(row: Figures, column: Column) -> str:
-    if column.kind is not PERCENT or not (whole := getattr(row, column.whole)):
-        return ""
-    return _("%(part)s of %(whole)s") % {"part": counted(getattr(row, column.part)), "whole": counted(whole)}
 
 
 class Tile(NamedTuple):
@@ -275,20 +290,17 @@ class Tile(NamedTuple):
 
 def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
     """The outcomes of calls, in orders and dinars, beside those of the period before."""
-    titles = {
-        "confirmed": _("Confirmed"), "canceled": _("Canceled"), "delivered": _("Delivered"), "returned": _("Returned"),
-    }  # fmt: skip
     total, before, orders = summary.total, summary.before, _orders_address(chosen)
     return [
         Tile(
-            name,
-            title,
-            counted(getattr(total, name)),
-            dinars(getattr(total, f"{name}_amount")),
-            counted(getattr(before, name)),
-            f"{orders}{name}" if getattr(total, name) else "",
+            status,
+            status.label,
+            counted(getattr(total, status)),
+            dinars(getattr(total, f"{status}_amount")),
+            counted(getattr(before, status)),
+            f"{orders}{status}" if getattr(total, status) else "",
         )
-        for name, title in titles.items()
+        for status in (Status.CONFIRMED, *ENDED)
     ]
 
 
@@ -341,45 +353,14 @@ def _waiting_chart(summary: Summary) -> list[charts.Row]:
     )
 
 
-def _row_chart(column: Column, rows: list[Figures], names: dict[str, Name]) -> list[charts.Row]:
-    return charts.rows(
-        [
-            charts.Bar(names[row.key].text, [_drawn(row, column)], _with_counts(row, column))
-            for row in rows[: charts.MOST_ROWS]
-        ]
-    )
-
-
 def _day_chart(column: Column, rows: list[Figures], chosen: dict[str, Any]) -> charts.Days:
     by_day = {row.key: row for row in rows}
     bars = []
     for number in range((chosen["last"] - chosen["first"]).days + 1):
         day = chosen["first"] + timedelta(days=number)
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
-        drawn, text = _drawn(row, column), _with_counts(row, column)
-        bars.append(charts.Bar(f"{day:%d/%m}", [drawn], text, short=_short(row, column)))
+        bars.append(column.bar(f"{day:%d/%m}", row, column.short(row)))
     return charts.days(bars, unit=column.kind.unit)
-
-
-def _with_counts(row: Figures, column: Column) -> str:
-    return " · ".join(filter(None, (_text(row, column), _counts(row, column))))
-
-
-def _short(row: Figures, column: Column) -> str:
-    """The text on a day's bar: the count or, for a percentage, its two counts."""
-    if column.kind not in (PERCENT, COUNT) or not (whole := getattr(row, column.whole or column.name)):
-        return ""
-    return f"{counted(getattr(row, column.part))}/{counted(whole)}" if column.part else counted(whole)
-
-
-def _drawn(row: Figures, column: Column) -> float:
-    value = column.value(row)
-    return 0 if value is None else column.kind.drawn(value)
-
-
-def _text(row: Figures, column: Column) -> str:
-    value = column.value(row)
-    return "–" if value is None else column.kind.written(value)
 
 
 def _csv_value(row: Figures, name: str) -> Any:
