@@ -137,8 +137,9 @@ class FilterForm(Form):
 
 
 class _Filter(admin.ListFilter):
-    """A filter of Django's list that takes its parameters into `values`. The template shows it."""
+    """A filter of Django's list that takes its parameters into `values`. The template shows it, without a title."""
 
+    title = "-"
     parameter_names: tuple[str, ...] = ()
 
     def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
@@ -162,7 +163,6 @@ class _Filter(admin.ListFilter):
 class StatusFilter(_Filter):
     """The status tabs."""
 
-    title = gettext_lazy("status")
     parameter_names = ("status",)
 
     def __init__(self, request: HttpRequest, *args: Any) -> None:
@@ -177,7 +177,6 @@ class StatusFilter(_Filter):
 class FormFilter(_Filter):
     """FilterForm as a filter of the list. The template shows the form."""
 
-    title = gettext_lazy("more")
     parameter_names = tuple(FilterForm.base_fields)
 
     def __init__(self, *args: Any) -> None:
@@ -194,7 +193,6 @@ class SortFilter(_Filter):
     orders that wait for the same thing.
     """
 
-    title = gettext_lazy("sort")
     parameter_names = ("sort",)
     OLDEST, NEWEST, NEXT_CALL = "oldest", "newest", "next"
     ORDERINGS = {OLDEST: ("id",), NEWEST: ("-id",), NEXT_CALL: ("call_due_at", "id")}  # ids are ordered by time
@@ -300,7 +298,6 @@ class HappenedForm(forms.Form):
 class HappenedFilter(_Filter):
     """HappenedForm as a filter of the list. The template says what was asked for."""
 
-    title = gettext_lazy("what happened")
     parameter_names = tuple(HappenedForm.base_fields)
 
     def __init__(self, *args: Any) -> None:

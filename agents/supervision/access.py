@@ -42,32 +42,22 @@ def mark_of_password(user: User) -> str:
     return salted_hmac("agents.supervision.minding", user.password, algorithm="sha256").hexdigest()
 
 
-def renew_password(user: User, *, replaces: str | None) -> str:
-    """Set a one-time password, which ends the person's sessions, and return it; it cannot be shown again.
+def give_password(user: User, *, replaces: str | None, reactivates: bool = False) -> str:
+    """Set a one-time password, which ends the person's sessions, and return it; it cannot be shown again. With
+    `reactivates`, it also lets a deactivated person sign in again.
 
-    Raises PersonChanged for somebody who is deactivated, whom it would not let in; PasswordChanged if `replaces` is
-    not the mark of the present password. None replaces any.
+    Raises PasswordChanged if `replaces` is not the mark of the present password; None replaces any. Raises
+    PersonChanged for somebody who is deactivated, whom a new password would not let in, and for somebody who was
+    reactivated already, since they have been told another one.
     """
-    return _give_password(user, replaces, Action.RESET, was_active=True)
-
-
-def reactivate(user: User, *, replaces: str | None) -> str:
-    """Let the person sign in again, with a one-time password, which is returned.
-
-    Raises PersonChanged when they already may, since they have been told another password; PasswordChanged as in
-    `renew_password`.
-    """
-    return _give_password(user, replaces, Action.REACTIVATED, Action.RESET, was_active=False)
-
-
-def _give_password(user: User, replaces: str | None, *actions: Action, was_active: bool) -> str:
     if replaces not in (None, mark_of_password(user)):
         raise PasswordChanged
-    as_shown = User.objects.filter(pk=user.pk, is_active=was_active, password=user.password)
+    as_shown = User.objects.filter(pk=user.pk, is_active=not reactivates, password=user.password)
     password = staff.give_one_time_password(user)
     with transaction.atomic():
         if not as_shown.update(is_active=True, password=user.password, has_one_time_password=True):
             raise PersonChanged
-        for action in actions:
-            security_log.note_person(action, user)
+        if reactivates:
+            security_log.note_person(Action.REACTIVATED, user)
+        security_log.note_person(Action.RESET, user)
     return password

@@ -28,7 +28,6 @@ from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Order, Status
 
 PER_PAGE = 200
-GIVING = {"password": access.renew_password, "reactivate": access.reactivate}  # actions that give a password
 
 
 class PersonForm(Form, forms.ModelForm):
@@ -95,7 +94,9 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
     match action:
         case "password" | "reactivate":
             try:
-                password = GIVING[action](person, replaces=request.POST.get("replaces"))
+                password = access.give_password(
+                    person, replaces=request.POST.get("replaces"), reactivates=action == "reactivate"
+                )
             except (access.PersonChanged, access.PasswordChanged) as refused:
                 messages.warning(request, refused.message)
                 return redirect("admin:person", user_id)
