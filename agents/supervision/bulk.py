@@ -24,8 +24,8 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from agents.console import show
-from agents.supervision import for_supervisors, seen_at, stays
-from agents.supervision.bulk_actions import ACTIONS, MOST, BulkAction, Press, Row, called_now
+from agents.supervision import bulk_changes, for_supervisors, seen_at, stays
+from agents.supervision.bulk_actions import ACTIONS, MOST, BulkAction, Press, Row
 from codservice import values
 from codservice.files.downloads import table_answer
 from codservice.i18n_tags import counted
@@ -131,7 +131,7 @@ def _show(
     """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on."""
     is_rest, rows = len(rows) > MOST, rows[:MOST]
     able = [row for row in rows if action.can(row.status, row.call_state)]
-    called = called_now(able) if action.spares_called else set()
+    called = bulk_changes.called_now(able) if action.spares_called else set()
     able = [row for row in able if row.id not in called]
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)

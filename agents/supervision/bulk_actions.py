@@ -3,7 +3,7 @@
 A supervisor looks at a preview and then presses the button. `bulk` is the page.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from agents.desk import claims, notices
+from agents.desk import notices
 from agents.desk.forms import ReasonForm, WorkerField
 from agents.supervision import bulk_changes, moved, requeued, why_not_moved
 from codservice.accounts.actor import Actor, Role
@@ -106,7 +106,7 @@ class Assign(BulkAction):
 
     def in_order(self, rows: list[Row]) -> list[Row]:
         """Last those that would be left alone, before them promised calls: a second press does not take the same."""
-        called = called_now(rows)
+        called = bulk_changes.called_now(rows)
         return sorted(rows, key=lambda row: (row.id in called, row.call_state in self.taken_last))
 
     def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
@@ -186,10 +186,3 @@ class Cancel(BulkAction):
 ACTIONS: dict[str, BulkAction] = {
     action.name: action for action in (Assign(), Requeue(), *map(Move, shipments.STATUSES), Cancel())
 }
-
-
-def called_now(rows: Iterable[Row]) -> set[UUID]:
-    """The pending orders whose customer somebody is calling now."""
-    phones = {row.id: row.phone_e164 for row in rows if row.status == Status.PENDING}
-    callers = claims.callers(phones.values())
-    return {id_ for id_, phone in phones.items() if phone in callers}

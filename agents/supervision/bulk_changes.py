@@ -7,6 +7,7 @@ orders stay as they are. It locks the orders first, by primary key, and then the
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -78,17 +79,19 @@ def cancel_many(seen: Mapping[UUID, int], reason: str, *, seen_at: datetime, sup
         return refused | lifecycle.cancel_many(free, actor=Actor.of_staff(supervisor), reason=reason)
 
 
+def called_now(orders: Iterable[Any]) -> set[UUID]:
+    """The pending orders whose customer somebody is calling now, of orders or rows with their columns."""
+    phones = {order.id: order.phone_e164 for order in orders if order.status == Status.PENDING}
+    callers = claims.callers(phones.values())
+    return {id_ for id_, phone in phones.items() if phone in callers}
+
+
 def _left_alone(orders: Sequence[Order], seen_at: datetime) -> dict[UUID, Refused]:
-    """The locked orders that stay as they are: called since, or pending while somebody is calling the customer."""
-    since = _noted_since(seen_at, orders)
-    called = claims.callers(order.phone_e164 for order in orders if order.status == Status.PENDING)
-    refused: dict[UUID, Refused] = {}
-    for order in orders:
-        if order.id in since:
-            refused[order.id] = lifecycle.Changed()
-        elif order.status == Status.PENDING and order.phone_e164 in called:
-            refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
-    return refused
+    """The locked orders that stay as they are: called since, or while somebody is calling the customer."""
+    called: dict[UUID, Refused] = {
+        id_: claims.HeldByAnother(_("Somebody is calling this customer.")) for id_ in called_now(orders)
+    }
+    return called | {id_: lifecycle.Changed() for id_ in _noted_since(seen_at, orders)}
 
 
 def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:
