@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 from agents import ages
 from agents.console import show
 from agents.supervision import for_supervisors, performance
-from agents.supervision.performance import Summary
+from agents.supervision.performance import Backlog, Summary
 from agents.supervision.summing import Figures
 from agents.templatetags.console_tags import duration
 from codservice import charts
@@ -163,6 +163,7 @@ def page(request: HttpRequest) -> HttpResponse:
         return show(request, "agents/supervision/figures.html", title=_("Figures"), status=422, **context)
     chosen = form.cleaned_data
     summary = performance.read(chosen["first"], chosen["last"], chosen["by"])
+    backlog = performance.backlog(by_merchant=chosen["by"] == "merchant")
     rows = summary.rows[:MOST_ROWS]
     names = _names([row.key for row in rows], chosen["by"])
     column = _BY_NAME[chosen["show"]]
@@ -193,8 +194,8 @@ def page(request: HttpRequest) -> HttpResponse:
         before_last=chosen["first"] - timedelta(days=1),
         left_out=len(summary.rows) - len(rows) + (summary.others is not None),
         reasons=_reason_chart(summary, chosen),
-        backlog=_backlog_chart(summary),
-        waiting=_waiting_chart(summary),
+        backlog=_backlog_chart(backlog),
+        waiting=_waiting_chart(backlog),
     )
 
 
@@ -320,7 +321,7 @@ def _reason_chart(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
     )
 
 
-def _backlog_chart(summary: Summary) -> list[charts.Row]:
+def _backlog_chart(backlog: Backlog) -> list[charts.Row]:
     address = reverse("admin:orders_order_changelist")
     return charts.rows(
         [
@@ -330,14 +331,14 @@ def _backlog_chart(summary: Summary) -> list[charts.Row]:
                 f"{counted(count)} · {dinars(amount)} {_('DA')}",
                 f"{address}?{urlencode({'status': Status.PENDING, 'age': number})}" if count else "",
             )
-            for number, (name, (count, amount)) in enumerate(zip(ages.names(), summary.backlog, strict=True))
+            for number, (name, (count, amount)) in enumerate(zip(ages.names(), backlog.by_age, strict=True))
         ]
     )
 
 
-def _waiting_chart(summary: Summary) -> list[charts.Row]:
+def _waiting_chart(backlog: Backlog) -> list[charts.Row]:
     """The merchants whose orders wait, those with the most late ones first."""
-    found = summary.waiting[: charts.MOST_ROWS]
+    found = backlog.by_merchant[: charts.MOST_ROWS]
     names = _names([shop for shop, _late, _whole in found], "merchant")
     address = f"{reverse('admin:orders_order_changelist')}?status={Status.PENDING}&merchant="
     return charts.rows(

@@ -1,7 +1,8 @@
-"""How the call center does in a period, divided in one of several ways. Each figure counts what happened in it.
+"""How the call center does: in a period, divided in one of several ways, and what waits for it now.
 
-One statement reads everything: what is summed up (`summing`) from its sums, the rest from the rows. A call about two
-orders of one customer counts for both. What merchants cancel themselves is no decision of the call center.
+Each figure counts what happened in the period. One statement reads them all: what is summed up (`summing`) from its
+sums, the rest from the rows. A call about two orders of one customer counts for both. What merchants cancel themselves
+is no decision of the call center.
 """
 
 from collections import defaultdict
@@ -22,9 +23,7 @@ class Summary(NamedTuple):
     """`rows` divide the period, `before` is the period of equal length before it, `reasons` say why orders were
     canceled.
 
-    Beyond `daily.MOST_KEYS` keys, the rest is summed in `others`; further reasons are left out. `backlog` has the
-    number and amount of orders that wait for a call or review now, by the spans of `ages`. By merchant, `waiting` has
-    for each merchant's id how many wait for a day or longer, and how many in all, those with the most first.
+    Beyond `daily.MOST_KEYS` keys, the rest is summed in `others`; further reasons are left out.
     """
 
     total: Figures
@@ -32,16 +31,22 @@ class Summary(NamedTuple):
     before: Figures
     reasons: list[Figures]
     others: Figures | None
-    backlog: list[tuple[int, Decimal]]
-    waiting: list[tuple[str, int, int]]
+
+
+class Backlog(NamedTuple):
+    """The orders that wait for a call or review now: their number and amount by the spans of `ages`; by merchant's id,
+    how many wait for a day or longer and how many in all, those with the most first.
+    """
+
+    by_age: list[tuple[int, Decimal]]
+    by_merchant: list[tuple[str, int, int]]
 
 
 _Row = list[Any]  # the COLUMNS of one row
 
 # Reads all orders by day from `before` on, and the period by key, with all keys after the first ones in one row without
 # a key. Sums and rows are read apart, since PostgreSQL can estimate the sums only. Sums of the future are ignored: the
-# clock was put back. The orders that wait now are rows of their own, joined to none: in all others their columns are
-# NULL, and in them the columns of the figures.
+# clock was put back.
 _READ = """
 WITH changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
 summed AS MATERIALIZED (
@@ -68,38 +73,31 @@ summed AS MATERIALIZED (
         PARTITION BY dimension ORDER BY sum(calls) DESC, sum(confirmed + canceled) DESC, key
     ) AS place FROM found WHERE dimension <> 'all' GROUP BY dimension, key
 )
-SELECT * FROM (
-    SELECT dimension, own, key, {columns} FROM found WHERE dimension = 'all'
-    UNION ALL
-    SELECT dimension, day, key, {columns} FROM agents_callfigure
-    WHERE dimension = 'all' AND day = ANY(ARRAY(SELECT day FROM summed))
-    UNION ALL
-    SELECT dimension, NULL, CASE WHEN place <= %(most_keys)s THEN key END, {sums}
-    FROM found JOIN placed USING (dimension, key) GROUP BY 1, 3
-) figures FULL JOIN (
-    SELECT width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[]) AS age,
-        CASE WHEN %(by)s = 'merchant' THEN account_id::text END AS shop, count(*), sum(total_amount)
-    FROM orders_order
-    WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callback', 'review') GROUP BY 1, 2
-) waiting ON false
+SELECT dimension, own, key, {columns} FROM found WHERE dimension = 'all'
+UNION ALL
+SELECT dimension, day, key, {columns} FROM agents_callfigure
+WHERE dimension = 'all' AND day = ANY(ARRAY(SELECT day FROM summed))
+UNION ALL
+SELECT dimension, NULL, CASE WHEN place <= %(most_keys)s THEN key END, {sums}
+FROM found JOIN placed USING (dimension, key) GROUP BY 1, 3
+"""
+_WAITING = """
+SELECT width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[]),
+    CASE WHEN %(by_merchant)s THEN account_id::text END, count(*), sum(total_amount)
+FROM orders_order
+WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callback', 'review') GROUP BY 1, 2
 """
 
 
 def read(first_day: date, last_day: date, by: str) -> Summary:
-    """The period, by day or a dimension of CallFigure, and what is shown beside it, read by one statement.
+    """The period, by day or a dimension of CallFigure, and what is shown beside it.
 
     Days and hours are in their own order, all else by most calls. Keys to which nothing happened are left out.
     """
     own, earlier, others = list[_Row](), list[_Row](), list[_Row]()
-    backlog, waiting = [(0, Decimal(0))] * (len(ages.BOUNDS) + 1), defaultdict[str, list[int]](lambda: [0, 0])
     parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
-    for dimension, day, key, *row, age, shop, count, amount in _rows(first_day, last_day, by):
-        if dimension is None:
-            backlog[age] = (backlog[age][0] + count, backlog[age][1] + amount)
-            if shop:
-                late, whole = waiting[shop]
-                waiting[shop] = [late + count * (age >= ages.LATE), whole + count]
-        elif key is None:
+    for dimension, day, key, *row in _rows(first_day, last_day, by):
+        if key is None:
             others += [row] if dimension != Dimension.REASON else []
         elif dimension != Dimension.ALL:
             parts[dimension, key].append(row)
@@ -114,19 +112,33 @@ def read(first_day: date, last_day: date, by: str) -> Summary:
     rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
     reasons.sort(key=lambda row: (-row.canceled, row.key))
     rest = _together("", others) if others else None
-    shops = [(shop, late, whole) for shop, (late, whole) in waiting.items()]
-    shops.sort(key=lambda shop: (-shop[1], -shop[2], shop[0]))
-    return Summary(_together("", own), rows, _together("", earlier), reasons, rest, backlog, shops)
+    return Summary(_together("", own), rows, _together("", earlier), reasons, rest)
+
+
+def backlog(*, by_merchant: bool) -> Backlog:
+    """What waits now; without `by_merchant`, by age only."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING, {"ages": list(ages.BOUNDS), "by_merchant": by_merchant})
+        waiting = cursor.fetchall()
+    by_age = [(0, Decimal(0))] * (len(ages.BOUNDS) + 1)
+    shops = defaultdict[str, list[int]](lambda: [0, 0])
+    for age, shop, count, amount in waiting:
+        by_age[age] = (by_age[age][0] + count, by_age[age][1] + amount)
+        if shop:
+            late, whole = shops[shop]
+            shops[shop] = [late + count * (age >= ages.LATE), whole + count]
+    most_first = sorted(shops.items(), key=lambda item: (-item[1][0], -item[1][1], item[0]))
+    return Backlog(by_age, [(shop, late, whole) for shop, (late, whole) in most_first])
 
 
 def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
-    """The rows of _READ: dimension, day, key and COLUMNS, or NULLs; then age, shop, count and amount, or NULLs."""
+    """The rows of _READ: dimension, day, key and COLUMNS."""
     divided = {Dimension.REASON} if by == "day" else {Dimension.REASON, Dimension(by)}
     before = first_day - (last_day - first_day) - timedelta(days=1)
     names = [*divided, *({Dimension.NAME} if by == "product" else ())]
     values: dict[str, Any] = {
-        "before": before, "first": first_day, "last": last_day, "today": days.today(), "by": by,
-        "divided": [name.value for name in names], "ages": list(ages.BOUNDS), "most_keys": daily.MOST_KEYS,
+        "before": before, "first": first_day, "last": last_day, "today": days.today(),
+        "divided": [name.value for name in names], "most_keys": daily.MOST_KEYS,
         **summing.VALUES,
     }  # fmt: skip
     statement = _READ.format(

@@ -314,9 +314,9 @@ def test_a_number_reads_the_same_in_every_language(
     language: str, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside amounts, which have spaces, 2.414 and 2,414 would read as two and a bit."""
-    found = performance.read(date(2026, 3, 2), date(2026, 3, 2), "day")
-    found.backlog[0] = (2414, Decimal(3_581_106))
-    monkeypatch.setattr(performance, "read", lambda *_args: found)
+    found = performance.backlog(by_merchant=False)
+    found.by_age[0] = (2414, Decimal(3_581_106))
+    monkeypatch.setattr(performance, "backlog", lambda **_options: found)
     text = browser_of(supervisor).get(PAGE, headers={"Accept-Language": language}).content.decode()
     assert "2\u202f414 · 3\u202f581\u202f106" in text
 

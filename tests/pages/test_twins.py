@@ -190,7 +190,8 @@ def test_a_pending_test_order_cannot_be_decided_under_a_live_claim(world: World,
 def test_figures_are_the_same_with_and_without_a_twin(world: World) -> None:
     def figures() -> list[Any]:
         today = days.today()
-        return [performance.read(today, today, by) for by in ("day", "agent", "merchant", "wilaya")]
+        read = [performance.read(today, today, by) for by in ("day", "agent", "merchant", "wilaya")]
+        return [*read, performance.backlog(by_merchant=True)]
 
     before = figures()
     make_twin(world)
