@@ -30,6 +30,8 @@ class MatchForm(Form):
         self.headings = _with_campaign(upload, self.rows)
         super().__init__(data, initial=_proposal(upload, self.rows, self.headings), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
+        # A file without headings: its first row stands in their place, and would be lost unnoticed.
+        self.is_without_headings = not any(meant(upload.titles, self.intake.columns))
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
             for place, title in enumerate(upload.titles)

@@ -462,3 +462,14 @@ def test_of_columns_with_one_heading_the_same_is_meant_again(browser: Client) ->
     upload = send(browser, csv_of([[*row("A1"), "1900"]], header))
     take_in(browser, upload, unit_price="8")
     assert chosen(browser, send(browser, csv_of([[*row("A2"), "1900"]], header)))["unit_price"] == "8"
+
+
+def test_a_file_without_headings_is_warned_of_before_its_first_row_is_lost(browser: Client) -> None:
+    warning = "We know none of these headings."
+
+    def page(upload: Upload) -> str:
+        return browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+    assert warning in page(send(browser, csv_of([row("A2"), row("A3")], row("A1"))))
+    assert warning not in page(send(browser, csv_of([row("A2"), row("A3")])))
+    assert warning not in page(send(browser, csv_of([row()], ["x", *HEADER[1:3], *"abcde"])))
