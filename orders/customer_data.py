@@ -60,9 +60,7 @@ class FileUnderWay(Refused):
     code = "file_under_way"
 
     def __init__(self, name: str) -> None:
-        said = _(
-            "The file “%(name)s” is being imported and may bring the customer back. Wait until it is done, or stop it."
-        )
+        said = _("The file “%(name)s” is under way and may bring the customer back. Let it finish, or stop it.")
         super().__init__(said % {"name": name})
 
 

@@ -241,7 +241,7 @@ def test_nobody_is_erased_whom_a_file_may_bring_back(
     file = Upload.objects.create(**made, account=twin if is_twins else alice)
     before = contents()
 
-    with pytest.raises(customer_data.FileUnderWay, match="is being imported"):
+    with pytest.raises(customer_data.FileUnderWay, match="is under way"):
         customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
 
     assert contents() == before

@@ -332,10 +332,10 @@ def test_one_who_may_stand_in_a_file_that_is_under_way_is_not(browser: Client, a
         browser.get(f"{PAGE}/erase", {"phone": PHONE}, follow=True),
         browser.post(f"{PAGE}/erase", {"phone": PHONE}, follow=True),
     ):
-        assert "The file “&lt;b&gt;.csv” is being imported" in answer.content.decode()
+        assert "The file “&lt;b&gt;.csv” is under way" in answer.content.decode()
     order.refresh_from_db()
     assert order.customer_name == "Nadia Cherif"
-    with pytest.raises(CommandError, match="is being imported"):
+    with pytest.raises(CommandError, match="is under way"):
         call_command("erase_customer", PHONE, account=alice.holder.email)
 
 
