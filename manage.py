@@ -29,6 +29,8 @@ def main() -> None:
     except ImproperlyConfigured as error:
         # A wrong setting is the operator's to mend: one sentence, no traceback.
         sys.exit(str(error))
+    except EOFError:  # of what asks for a password where nobody can answer, as in `kubectl exec` without --tty
+        sys.exit("There is nobody to ask. Run this command in a terminal (`kubectl exec --stdin --tty`, `ssh -t`).")
 
 
 if __name__ == "__main__":

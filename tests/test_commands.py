@@ -214,3 +214,17 @@ def test_at_ctrl_c_it_says_that_it_stops_and_ends_by_the_signal() -> None:
             assert running.communicate(timeout=PATIENCE) == ("", "Stopped.\n")
 
     assert running.returncode == -signal.SIGINT
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_asks_for_a_password_without_a_terminal_says_where_to_run_it(alice: Account) -> None:
+    nobody = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    arguments = ("manage.py", "changepassword", alice.holder.username)
+
+    # In a session of its own: without the terminal of whoever runs the tests.
+    with FreshPython[str](*arguments, env=environment(), text=True, start_new_session=True, **nobody) as running:
+        problem = running.communicate(timeout=PATIENCE)[1]
+
+    assert running.returncode == 1
+    assert "There is nobody to ask. Run this command in a terminal" in problem
+    assert "Traceback" not in problem
