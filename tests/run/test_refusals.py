@@ -51,10 +51,6 @@ def test_no_address_of_this_machine(run, host):
     assert f"HOST {host} is not an address of this machine" in refusal(run(HOST=host))
 
 
-def test_a_name_of_this_machine_is_an_address(run):
-    assert run(HOST="localhost").wait_until_up().stop() == 0
-
-
 def test_web_by_itself_says_what_it_cannot_listen_at(taken, tmp_path):
     """It starts as production starts it, but in development: production reads the pages' files, which others may be
     gathering in the checkout meanwhile.
@@ -133,7 +129,7 @@ def test_folder_that_is_no_cluster(run, cluster):
 
 
 def test_second_instance_on_the_same_data(run):
-    first = run().wait_until_up()
+    first = run(HOST="localhost").wait_until_up()  # a name of this machine is an address
     assert "already runs" in refusal(run())
     assert first.stop() == 0
 
