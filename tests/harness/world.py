@@ -225,6 +225,12 @@ def _deliver_and_recover(webhook: webhook_models.Webhook) -> None:
 
 # --- Text in every field ---------------------------------------------------------------------------------------------
 
+# Short fields keep only the beginning, which closes an attribute and a title.
+MARKUP = (
+    "'\"></title><svg onload=alert(1)></textarea></pre></style></select></script><script>alert(1)</script>"
+    "<img src=//evil.example/beacon><iframe src=//evil.example></iframe>{{7*7}}{% csrf_token %}"
+)
+
 
 def order_of(account: Account, agent: User, text: str) -> Order:
     """An order with `text` wherever orders show what others wrote."""

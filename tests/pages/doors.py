@@ -73,6 +73,7 @@ OPEN = {
     "stranger": set(), "key": API, "holder": HOLDERS, "manager": MANAGERS, "reader": READERS, "roleless": STAFF,
     "agent": AGENTS, "supervisor": SUPERVISORS, "operator": OPERATORS | STAFF,
 }  # fmt: skip
+WITNESSES = ("stranger", "holder", "operator", "agent")  # together they see every page
 # Where people are redirected who may not enter.
 ELSEWHERE = {"/", "/console/", "/console/desk/", "/account/", "/account/quick-start", "/account/orders"}
 

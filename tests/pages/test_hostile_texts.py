@@ -2,29 +2,23 @@
 
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 import pytest
 from django.apps import apps
 from django.conf import settings
 from django.db.models import JSONField
-from django.http import HttpResponse
 from django.template import engines
 from django.template.base import Variable
-from django.utils.html import escape
 
 from codservice.accounts.actor import Actor
 from orders import lifecycle
 from tests.factories import make_order
 from tests.harness.background import eventually
 from tests.harness.browser import Visit
-from tests.harness.world import ATTRIBUTES, World, inscribe, make_world
-from tests.pages.doors import HISTORIES, PAGES, pages_of, undone
-
-PEOPLE = ("stranger", "holder", "operator", "agent")  # together they see every page
+from tests.harness.world import ATTRIBUTES, MARKUP, World, inscribe, make_world
+from tests.pages.doors import HISTORIES, PAGES, WITNESSES, pages_of
 
 
 @pytest.fixture
@@ -100,14 +94,7 @@ def test_attributes_are_shown_whatever_they_are_called(person: str, name: str, w
 
 # --- Texts that would run --------------------------------------------------------------------------------------------
 
-# Short fields keep only the beginning, which closes an attribute and a title.
-MARKUP = (
-    "'\"></title><svg onload=alert(1)></textarea></pre></style></select></script><script>alert(1)</script>"
-    "<img src=//evil.example/beacon><iframe src=//evil.example></iframe>{{7*7}}{% csrf_token %}"
-)
 ADDRESS = "javascript:alert(1)//' onfocus=alert(1) autofocus x=\" onmouseover=alert(1) "
-RUNNING = ("<svg onload", "<script>alert", "<img src=//", "<iframe", "49{%")
-TWICE = "&amp;lt;svg onload"
 LINKS_THAT_RUN = "[...document.querySelectorAll('a, form')].map(e => e.href ?? e.action).filter(to => /^j/.test(to))"
 ESCAPED_TWICE = "document.body.innerText.match(/.{0,20}&(?:lt|gt|quot|#x27);/g)"
 # What no page shows.
@@ -153,7 +140,7 @@ def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit],
             lifecycle.cancel(order.id, actor=Actor.of_staff(world.supervisor), reason="Duplicate")
     signs = inscribe(text)
     shown, visited = set(), set()
-    for person in PEOPLE[1:]:
+    for person in WITNESSES[1:]:
         client = world.client(person)
         visitor = visit()
         visitor.signed_in_as(client)
@@ -162,10 +149,9 @@ def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit],
             signs_of_page = frozenset(sign for sign in signs if sign in text_of_page)
             known = {(path, signs_of_page), (NUMBERS.sub("", text_of_page), signs_of_page)}
             if not known & visited:  # whoever holds a customer sees another page than others
-                page = visitor.look_at(path)
-                assert page.evaluate(LINKS_THAT_RUN) == [], path
-                if not path.endswith("/password/"):  # Django's own heading
-                    assert page.evaluate(ESCAPED_TWICE) is None, path
+                links, twice = visitor.look_at(path).evaluate(f"[{LINKS_THAT_RUN}, {ESCAPED_TWICE}]")
+                assert links == [], path
+                assert twice is None or path.endswith("/password/"), path  # Django's own heading
                 shown |= signs_of_page
             visited |= known
     assert {signs[sign] for sign in signs.keys() - shown} == NEVER_SHOWN
@@ -184,7 +170,7 @@ def test_no_word_makes_a_page_wider_or_turns_a_heading_around(
     world = make_world()
     signs = inscribe("\u202e" + "x" * 2_000)
     visited, too_wide, turned, kept, watching, asking = set(), [], [], set(), set(), []
-    for person in PEOPLE:
+    for person in WITNESSES:
         client = world.client(person)
         visitor = visit()
         visitor.signed_in_as(client)
@@ -214,72 +200,3 @@ def test_no_word_makes_a_page_wider_or_turns_a_heading_around(
     assert len(kept) > 3
     assert len(watching) > 40
     assert asking == []
-
-
-# --- Texts that are typed --------------------------------------------------------------------------------------------
-
-
-class Forms(HTMLParser):
-    """The forms of a page: where each goes, by which method, with which fields. Buttons are fields too."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[dict[str, Any]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        named = dict(attributes)
-        if tag == "form":
-            self.found.append({"to": named.get("action") or "", "method": named.get("method") or "get", "fields": {}})
-        elif tag in ("input", "textarea", "select", "button") and self.found and named.get("name"):
-            self.found[-1]["fields"][named["name"]] = (named.get("type") or tag, named.get("value") or "")
-
-
-CHOSEN = ("hidden", "checkbox", "radio", "submit", "button")
-PARAMETERS = (
-    "q", "p", "next", "before", "order", "status", "phone", "first", "by", "show", "o", "sort", "action", "chosen",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("person", PEOPLE)
-def test_what_is_typed_comes_back_as_text(person: str, world: World) -> None:
-    """Types into every field of every form, then into the hidden ones too, and into the address."""
-    client = world.client(person)
-    tried: set[tuple[str, ...]] = set()
-    wrong = []
-
-    def send(method: str, path: str, data: dict[str, str]) -> None:
-        with undone(client):
-            answer = (client.post if method == "post" else client.get)(path, data, follow=True)
-        if answer.status_code >= 500 or runs(answer):
-            wrong.append((method, path, list(data), answer.status_code))
-
-    for name, path, page in list(pages_of(client, person)):
-        if (name,) not in tried:
-            tried.add((name,))
-            send("get", path, dict.fromkeys(PARAMETERS, MARKUP))
-        for form in Forms(page.content.decode()).found:
-            to = urljoin(path, form["to"]).partition("#")[0]
-            without_ids = tuple(re.sub(r"[0-9a-f-]{36}", "", each) for each in (to, *form["fields"]))
-            if without_ids not in tried:
-                tried.add(without_ids)
-                typed = {field: value if kind in CHOSEN else MARKUP for field, (kind, value) in form["fields"].items()}
-                send(form["method"], to, typed)
-                send(form["method"], to, dict.fromkeys(form["fields"], MARKUP))
-    assert wrong == []
-    assert len(tried) > (5 if person == "stranger" else 20)
-
-
-def runs(answer: HttpResponse) -> bool:
-    if not answer.headers.get("Content-Type", "").startswith("text/html"):
-        return False
-    text = answer.content.decode()
-    return any(each in text for each in (*RUNNING, TWICE))
-
-
-@pytest.mark.parametrize(("person", "path"), [("holder", "/account/orders"), ("agent", "/console/orders/order/")])
-def test_markup_is_searched_as_any_text(person: str, path: str, world: World) -> None:
-    make_order(world.charlie, customer_name=MARKUP[:99])
-    page = world.client(person).get(path, {"q": MARKUP[:99]}).content.decode()
-    assert page.partition("<tbody")[2].count("<tr") == 1
-    assert f'value="{escape(MARKUP[:99])}"' in page
