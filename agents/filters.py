@@ -27,7 +27,7 @@ from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.form_fields import DayField, Form, FreeText, LongSelect, Words
 from codservice.long_lists import IsOneOf
-from codservice.values import uuid_or_none
+from codservice.values import looked_for, uuid_or_none
 from inventory.models import Product
 from orders import regions
 from orders.cancel_reasons import counted_as, in_words
@@ -41,7 +41,7 @@ _WHOLE_NAME = re.compile(r'"(.+)"|“(.+)”|«(.+)»')  # French has a space wi
 
 def shown_status(request: HttpRequest) -> str:
     """The status that is looked at, or ALL. By default it is what waits for a call; a search looks at every status."""
-    return request.GET.get("status") or (ALL if request.GET.get("q", "").strip() else Status.PENDING)
+    return request.GET.get("status") or (ALL if looked_for(request.GET.get("q", "")) else Status.PENDING)
 
 
 class FilterForm(Form):

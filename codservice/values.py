@@ -69,6 +69,11 @@ def visible_part(text: str) -> str:
     return text[first.start() : len(text) - last.start()] if first and last else ""
 
 
+def looked_for(typed: str, most: int = 100) -> str:
+    """What is looked for with this text in a search box: its first `most` characters, without NULs for PostgreSQL."""
+    return visible_part(typed)[:most].replace("\0", "")
+
+
 def _has_too_many_marks(value: str) -> bool:
     if not _may_be_marks(value):
         return False

@@ -200,7 +200,7 @@ class EditForm(Form):
     def found(self) -> list[Product]:
         """Products on sale that have each typed word in their name or SKU."""
         products = Product.objects.filter(account=self.order.account_id, is_active=True)
-        for word in values.visible_part(str(self["q"].value() or ""))[:100].replace("\0", "").split():
+        for word in values.looked_for(str(self["q"].value() or "")).split():
             products = products.filter(Q(name__icontains=word) | Q(sku__icontains=word))
         return list(products.order_by("name", "sku")[:MOST_FOUND])
 

@@ -278,7 +278,7 @@ def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResp
 
 def places(request: HttpRequest) -> HttpResponse:
     """Wilayas that match `?q=`; with `wilaya`, in any spelling, its communes."""
-    typed, around = request.GET.get("q", "")[:100], request.GET.get("wilaya")
+    typed, around = values.looked_for(request.GET.get("q", "")), request.GET.get("wilaya")
     if around is None:
         found = regions.typeahead.wilayas(typed, MOST_PLACES)
     else:

@@ -66,7 +66,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
         return redirect("admin:person", user_id)
     # Taken from the request: when the form is refused, the choices must stay, since none would mean all.
     chosen = values.uuids_in(request.POST.getlist("merchants")) if form.is_bound else rule.merchants
-    typed = values.visible_part(request.POST.get("q", ""))[:100].replace("\0", "")
+    typed = values.looked_for(request.POST.get("q", ""))
     known = form.fields["merchants"].queryset.order_by("name", "id")
     return show(
         request,

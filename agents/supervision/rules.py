@@ -130,7 +130,7 @@ def save(form: RowSinceShown, account: Account) -> None:
 
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
-    typed = values.visible_part(request.GET.get("q", ""))[:100].replace("\0", "")
+    typed = values.looked_for(request.GET.get("q", ""))
     accounts = Account.objects.filter(live=None, is_active=True, name__icontains=typed).select_related("calling_rules")
     found = BoundedPaginator(accounts.order_by("name", "id"), PER_PAGE).get_page(request.GET.get("p"))
     for account in found:

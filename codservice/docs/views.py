@@ -11,7 +11,7 @@ from django.utils.cache import patch_cache_control
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import conditional_page, require_safe
 
-from codservice import ratelimit
+from codservice import ratelimit, values
 from codservice.api.error_answers import note_outage, only_reading
 from codservice.docs import library
 from codservice.docs import search as searching
@@ -45,7 +45,7 @@ def api_docs(request: HttpRequest) -> HttpResponse:
 @conditional_page
 def search(request: HttpRequest, language: str = "en") -> HttpResponse:
     site = library.site()
-    query = request.GET.get("q", "").replace("\0", "").strip()[: searching.MAX_QUERY]
+    query = values.looked_for(request.GET.get("q", ""), searching.MAX_QUERY)
     if query and (wait := ratelimit.address_limited_for(request)):
         response = _answer(request, "429.html", site, language, None, {}, HTTPStatus.TOO_MANY_REQUESTS)
         response.headers["Retry-After"] = str(wait)
