@@ -25,7 +25,7 @@ from agents.models import Claim
 from agents.supervision import seen_at
 from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.form_fields import DayField, Form, FreeText, LongSelect, Words
+from codservice.form_fields import DayField, Form, FreeText, LongSelect, WrittenText
 from codservice.long_lists import IsOneOf
 from codservice.values import looked_for, uuid_or_none
 from inventory.models import Product
@@ -45,7 +45,7 @@ def shown_status(request: HttpRequest) -> str:
 
 
 class FilterForm(Form):
-    merchant = Words(
+    merchant = WrittenText(
         label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length + 4
     )
     wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False, widget=LongSelect)

@@ -106,8 +106,8 @@ class ListSearchForm(ChangeListSearchForm):
         return {name: values.visible_part(text) for name, text in self.cleaned_data.items()}
 
 
-class Words(forms.CharField):
-    """Text that somebody writes; empty if nothing of it can be seen. Errors are in their language."""
+class WrittenText(forms.CharField):
+    """A line that somebody writes; empty if nothing of it can be seen. Errors are in their language."""
 
     is_free = False  # free text may have line breaks
 
@@ -126,7 +126,7 @@ class Words(forms.CharField):
         return text if values.has_visible(text) else ""
 
 
-class FreeText(Words):
+class FreeText(WrittenText):
     """The same with line breaks. A page shows two lines unless the widget says otherwise."""
 
     widget = forms.Textarea(attrs={"rows": 2})

@@ -25,7 +25,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.form_fields import AmountField, Form, FreeText, Words
+from codservice.form_fields import AmountField, Form, FreeText, WrittenText
 from codservice.i18n_tags import written_amount
 from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, searching
@@ -63,7 +63,7 @@ class SearchForm(Form):
     )
 
 
-class LinkField(Words):
+class LinkField(WrittenText):
     """A web address as browsers read it; we never load it ourselves."""
 
     widget = forms.TextInput(attrs={"dir": "ltr"})
@@ -88,7 +88,7 @@ class StockField(forms.IntegerField):
 class ProductForm(Form):
     """A product's record. The record at the time when the form was opened comes back with it, signed."""
 
-    name = Words(label=gettext_lazy("Name"), max_length=255)
+    name = WrittenText(label=gettext_lazy("Name"), max_length=255)
     price = AmountField(label=gettext_lazy("Price"), max_length=20, help_text=gettext_lazy("In dinars."))
     image_url = LinkField(
         label=gettext_lazy("Link to a picture"),
@@ -132,7 +132,7 @@ def _sign(product: Product) -> str:
 
 
 class NewProductForm(ProductForm):
-    sku = Words(
+    sku = WrittenText(
         label=gettext_lazy("SKU"),
         max_length=64,
         help_text=gettext_lazy("Your own code for the product. It cannot be changed later."),

@@ -102,12 +102,6 @@ def by_place(account_id: UUID) -> dict[tuple[str, str], Decimal]:
     }
 
 
-def fee(account_id: UUID, wilaya_code: str, delivery_type: str) -> Decimal | None:
-    """What a delivery costs; None if the account has set no fee."""
-    found = ShippingFee.objects.filter(account_id=account_id, wilaya_code=wilaya_code)
-    return found.values_list(delivery_type, flat=True).first()
-
-
 # --- Changing fees ---------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from codservice import values
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
 from codservice.errors import Invalid
-from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, Words
+from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, WrittenText
 from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
@@ -28,7 +28,7 @@ MOST_NAMED = 5  # SKUs that are named when several products have the same name
 LONGEST_OPEN, CLOCKS_DIFFER = timedelta(days=7), timedelta(minutes=10)
 
 
-class PhoneField(Words):
+class PhoneField(WrittenText):
     """A phone number, kept as it was written, because agents see it so."""
 
     widget = forms.TelInput
@@ -50,7 +50,7 @@ class LineForm(Form):
     """A line of the order. Without a product it is no line: it was left empty, or is to be removed."""
 
     item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the existing line, in a correction
-    product = Words(label=_("Product or SKU"), max_length=255)
+    product = WrittenText(label=_("Product or SKU"), max_length=255)
     quantity = QuantityField(label=_("Quantity"), min_value=1, max_value=MAX_QUANTITY, initial=1)
     unit_price = AmountField(label=_("Price"), max_length=20, required=False)
 
@@ -102,11 +102,11 @@ def _age(id_: UUID) -> timedelta:
 
 class OrderForm(Form):
     id = FutureId()
-    customer_name = Words(label=_("Name"), max_length=255)
+    customer_name = WrittenText(label=_("Name"), max_length=255)
     customer_phone = PhoneField(label=_("Phone"), max_length=phones.MAX_LENGTH)
     customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
     customer_wilaya = forms.ChoiceField(label=_("Wilaya"), widget=LongSelect)
-    customer_commune = Words(label=_("Commune"), max_length=255, required=False)
+    customer_commune = WrittenText(label=_("Commune"), max_length=255, required=False)
     delivery_type = forms.ChoiceField(label=_("Delivery"), choices=DeliveryType.choices)
     customer_address = FreeText(label=_("Address"), max_length=500)
     notes = FreeText(label=_("Notes for the agent"), max_length=2000, required=False)
@@ -122,10 +122,10 @@ class OrderForm(Form):
         required=False,
         help_text=_("If you leave it empty, it is the sum of the lines and the shipping fee."),
     )
-    external_id = Words(
+    external_id = WrittenText(
         label=_("Order number"), max_length=64, required=False, widget=forms.TextInput(attrs={"dir": "ltr"})
     )
-    source = Words(
+    source = WrittenText(
         label=_("Source"), max_length=64, required=False, help_text=_("Such as telephone, facebook or shop.")
     )
 
@@ -173,9 +173,8 @@ class OrderForm(Form):
         if not data.get("external_id"):
             data.pop("external_id", None)
         if "shipping_fee" not in data:
-            data["shipping_fee"] = (
-                fees.fee(self.account.id, data["customer_wilaya"], data["delivery_type"]) or Decimal()
-            )
+            place = data["customer_wilaya"], data["delivery_type"]
+            data["shipping_fee"] = fees.by_place(self.account.id).get(place, Decimal())
         price = sum((line["unit_price"] * line["quantity"] for line in lines), data["shipping_fee"])
         data["total_amount"] = self._total(data.get("total_amount"), price)
         try:

@@ -28,7 +28,7 @@ from codservice.accounts.team import Right
 from codservice.bidi import unturned
 from codservice.concurrent_edits import SinceShown
 from codservice.errors import Invalid
-from codservice.form_fields import DayField, Form, Words
+from codservice.form_fields import DayField, Form, WrittenText
 from codservice.i18n_tags import counted
 from webhooks import events, feed, recovery, registry
 from webhooks.models import Event, Webhook
@@ -50,7 +50,7 @@ class WebhookForm(Form):
         help_text=gettext_lazy("Where your shop receives events: https, a public host, port 443 or from 1024 on."),
         error_messages={"required": gettext_lazy("Enter the address.")},
     )
-    description = Words(
+    description = WrittenText(
         label=gettext_lazy("Note"),
         max_length=255,
         required=False,

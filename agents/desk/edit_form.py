@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
-from codservice.form_fields import AmountField, Form, FreeText, QuantityField, Words
+from codservice.form_fields import AmountField, Form, FreeText, QuantityField, WrittenText
 from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, lifecycle, phones, regions
@@ -111,18 +111,18 @@ class EditForm(Form):
     """
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    customer_name = Words(label=_("Name"), max_length=255)
+    customer_name = WrittenText(label=_("Name"), max_length=255)
     customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
     customer_address = FreeText(label=_("Address"), max_length=500)
-    wilaya = Words(label=_("Wilaya"), max_length=255)
-    commune = Words(label=_("Commune"), max_length=255, required=False)
+    wilaya = WrittenText(label=_("Wilaya"), max_length=255)
+    commune = WrittenText(label=_("Commune"), max_length=255, required=False)
     delivery_type = forms.ChoiceField(
         label=_("Delivery"), choices=DeliveryType.choices, required=False, widget=forms.RadioSelect
     )
     shipping_fee = AmountField(label=_("Shipping fee"), max_length=20)
     fee_for = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)  # where the fee was seen for
     discount = AmountField(label=_("Discount"), max_length=20, required=False)
-    q = Words(label=_("Find a product"), max_length=100, required=False)
+    q = WrittenText(label=_("Find a product"), max_length=100, required=False)
 
     def __init__(
         self, data: Any = None, *, order: Order, items: Sequence[OrderItem], written: Mapping[str, str] | None = None
@@ -183,12 +183,16 @@ class EditForm(Form):
         }
         for number, name in enumerate(line.attributes):
             value = line.item.attributes[name] if line.item else ""
-            fields[f"detail{number}"] = Words(label=name, max_length=MAX_ATTRIBUTE_VALUE, required=False, initial=value)
+            fields[f"detail{number}"] = WrittenText(
+                label=name, max_length=MAX_ATTRIBUTE_VALUE, required=False, initial=value
+            )
         for number in range(line.most_more):
-            fields[f"name{number}"] = Words(
+            fields[f"name{number}"] = WrittenText(
                 label=_("Detail, such as the size"), max_length=MAX_ATTRIBUTE_NAME, required=False
             )
-            fields[f"value{number}"] = Words(label=_("What it is"), max_length=MAX_ATTRIBUTE_VALUE, required=False)
+            fields[f"value{number}"] = WrittenText(
+                label=_("What it is"), max_length=MAX_ATTRIBUTE_VALUE, required=False
+            )
         for kind, field in fields.items():
             if kind.startswith("name"):
                 field.widget.attrs["placeholder"] = _("Size")
@@ -217,7 +221,7 @@ class EditForm(Form):
     @cached_property
     def proposed_fee(self) -> Decimal | None:
         """The merchant's fee for this place, or None when they have set none."""
-        return fees.fee(self.order.account_id, *self.place) if self.place else None
+        return fees.by_place(self.order.account_id).get(self.place) if self.place else None
 
     def take_fee(self) -> None:
         """Fill in the proposed fee, if there is one."""

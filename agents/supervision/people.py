@@ -23,7 +23,7 @@ from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, NAMES, SUPERVISORS, make
 from codservice.bidi import unturned
-from codservice.form_fields import Form, Words
+from codservice.form_fields import Form, WrittenText
 from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Order, Status
 
@@ -41,7 +41,7 @@ class PersonForm(Form, forms.ModelForm):
     class Meta:
         model = User
         fields = ("username", *NAMES)
-        field_classes = {"username": UsernameField, **dict.fromkeys(NAMES, Words)}
+        field_classes = {"username": UsernameField, **dict.fromkeys(NAMES, WrittenText)}
 
     def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

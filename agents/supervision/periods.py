@@ -24,7 +24,7 @@ from codservice import days, values
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.form_fields import DayField, Form, LongSelect, Words
+from codservice.form_fields import DayField, Form, LongSelect, WrittenText
 
 MOST = 200  # periods; merchants to choose from are not limited
 MOST_BEFORE = 10  # of the periods that go before one
@@ -57,7 +57,7 @@ class CallingPeriodForm(Form, HoursInOrder):
             "last_day": gettext_lazy("For a single day, choose the same day twice."),
         }
         widgets = CLOCKS
-        field_classes = {"name": Words, "first_day": DayField, "last_day": DayField}
+        field_classes = {"name": WrittenText, "first_day": DayField, "last_day": DayField}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -18,7 +18,7 @@ from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import have_mailed, send_password_link
-from codservice.form_fields import Form, MailField, Words
+from codservice.form_fields import Form, MailField, WrittenText
 
 # Limits on attempts to sign in: as one person from one address since their last sign-in; as one person from anywhere
 # since then, but for `known_browsers`; and as anybody from one address, which may be a call center at the start of a
@@ -199,7 +199,7 @@ class PasswordForgottenForm(Form):
 class ApiKeyForm(Form):
     """A new key: its name and scopes, the mode in which it works, and its last day."""
 
-    name = Words(
+    name = WrittenText(
         label=_("Name"),
         max_length=ApiKey._meta.get_field("name").max_length,
         help_text=_("Where it will be used, such as “WooCommerce shop”."),

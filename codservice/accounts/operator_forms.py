@@ -15,11 +15,11 @@ from codservice.accounts import merchants, security_log, sessions, staff
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
 from codservice.concurrent_edits import RowSinceShown, SinceShown
-from codservice.form_fields import Form, MailField, Words
+from codservice.form_fields import Form, MailField, WrittenText
 
 
 class MerchantForm(Form):
-    name = Words(label=gettext_lazy("Name"), max_length=Account._meta.get_field("name").max_length)
+    name = WrittenText(label=gettext_lazy("Name"), max_length=Account._meta.get_field("name").max_length)
     rate_limit = forms.IntegerField(
         label=gettext_lazy("Requests per minute and API key"),
         help_text=gettext_lazy("Leave it empty for the service's default limit."),
@@ -64,7 +64,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         fields = (
             "username", "first_name", "last_name", "email", "is_active", "is_staff", "groups", "is_superuser",
         )  # fmt: skip
-        field_classes = auth_forms.UserChangeForm.Meta.field_classes | dict.fromkeys(staff.NAMES, Words)
+        field_classes = auth_forms.UserChangeForm.Meta.field_classes | dict.fromkeys(staff.NAMES, WrittenText)
         labels = {
             "is_active": gettext_lazy("May sign in"),
             "is_staff": gettext_lazy("Works in the console"),

@@ -32,7 +32,7 @@ from codservice.accounts.team import Right
 from codservice.accounts.views import locked_or
 from codservice.bidi import unturned
 from codservice.errors import Refused
-from codservice.form_fields import Form, MailField, Words
+from codservice.form_fields import Form, MailField, WrittenText
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
 class AcceptForm(ChosenPassword):
     """A name, and the password to sign in with from now on."""
 
-    name = Words(
+    name = WrittenText(
         label=gettext_lazy("Your name"),
         max_length=User._meta.get_field("first_name").max_length,
         widget=forms.TextInput(attrs={"autocomplete": "name"}),

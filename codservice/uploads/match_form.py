@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 
 from codservice.files.headings import by_cells, key, meant
 from codservice.files.intake import Intake
-from codservice.form_fields import Form, Words
+from codservice.form_fields import Form, WrittenText
 from codservice.i18n_tags import listed
 from codservice.uploads import wording
 from codservice.uploads.kinds import KINDS
@@ -48,7 +48,7 @@ class MatchForm(Form):
             self.fields[column.name] = field
             if column.constant is not None:
                 label = gettext("%(column)s for all rows") % {"column": column.label}
-                self.fields[_constant(column.name)] = Words(
+                self.fields[_constant(column.name)] = WrittenText(
                     label=label, help_text=column.help, required=False, max_length=500
                 )
 

@@ -11,6 +11,7 @@ from codservice.files.intake import FAILED, MAX_TEXT, NO_NUMBER, SHORTENED, Entr
 from codservice.files.reports import is_of_report
 from codservice.files.tables import Row, UnreadableTable
 from orders import phones, serializers
+from orders.order_files import totals
 from orders.order_files.cells import with_constants
 from orders.order_files.columns import (
     AMOUNTS,
@@ -22,7 +23,6 @@ from orders.order_files.columns import (
     says_customer,
     says_product,
 )
-from orders.order_files.totals import Figures, Sums, figures_of, is_line, is_priced, is_total, total_among
 from orders.serializers import SENT_OF_LINE
 
 MAX_ROWS = 1000  # rows that are held as one order, many more than the lines it may have
@@ -74,13 +74,13 @@ class _Held:
         self.first: Mapping[str, str] = {}  # cells of the first row
         self.is_open = False  # whether a row below may belong to the order without its number
         self.text = 0  # characters
-        self.of_order, self.of_file = Sums(), Sums()
+        self.of_order, self.of_file = totals.Sums(), totals.Sums()
 
     def take(self, row: Row, below: Row) -> Entry:
         """Add a row to the order, or begin the next one with it. Returns the order that has ended, or nothing."""
-        figures = figures_of(row.cells)
+        figures = totals.quantity_and_price(row.cells)
         sums = self._sums_in(row, figures)
-        is_sum = is_total(row, is_foot=sums is self.of_file)
+        is_sum = totals.is_total(row, is_foot=sums is self.of_file)
         goes_on = self._goes_on(row, below, sums, is_sum=is_sum)
         ended: Entry = []
         if not goes_on or len(self.rows) == MAX_ROWS:
@@ -88,7 +88,7 @@ class _Held:
         if not goes_on:
             self.number, self.first = _number(row), row.cells
             self.is_open = any(map(row.cells.get, WHOSE)) and not is_sum
-            self.of_order = Sums(with_constants(self.constants, row.cells))
+            self.of_order = totals.Sums(with_constants(self.constants, row.cells))
         if not (is_sum and sums):
             self.of_file.add(figures)
             self.of_order.add(figures)
@@ -98,14 +98,14 @@ class _Held:
             raise UnreadableTable(f"The file has too much text in row {row.line}.")
         return ended
 
-    def _sums_in(self, row: Row, figures: Figures | None) -> Sums | None:
+    def _sums_in(self, row: Row, figures: totals.QuantityAndPrice | None) -> totals.Sums | None:
         """Those sums, of the order or else of the file, that the row's figures are; None if they are neither."""
         if is_of_report(row.cells):  # rows are missing there, so that no sums are right
             return None
-        said = figures or figures_of(with_constants({"quantity": "1"}, row.cells))
+        said = figures or totals.quantity_and_price(with_constants({"quantity": "1"}, row.cells))
         return next((sums for sums in (self.of_order, self.of_file) if sums.are(said)), None)
 
-    def _goes_on(self, row: Row, below: Row, sums: Sums | None, *, is_sum: bool) -> bool:
+    def _goes_on(self, row: Row, below: Row, sums: totals.Sums | None, *, is_sum: bool) -> bool:
         """Whether the row belongs to the order, too."""
         number = _number(row)
         if number and number == self.number:
@@ -114,23 +114,23 @@ class _Held:
             return False
         if not is_sum:
             return _is_left_behind(row.cells, self.first) if number else _goes_on(row.cells)
-        if not sums and is_priced(row.cells):
+        if not sums and totals.is_priced(row.cells):
             return True
         # A total of the order, if the row below it belongs to the order. Rows below the file's foot belong to none.
         if number_below := _number(below):
             return number_below == self.number
         is_foot = sums is self.of_file
-        return not (is_foot or below.is_apart) and _goes_on(below.cells) and is_line(below, self.constants)
+        return not (is_foot or below.is_apart) and _goes_on(below.cells) and totals.is_line(below, self.constants)
 
 
 def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
     """Why these rows may not be one order."""
     first, below = entry[0].cells, entry[1:]
-    if is_total(entry[0]):
+    if totals.is_total(entry[0]):
         return {"": [_TOTAL]}
-    if any(map(is_total, below)):
+    if any(map(totals.is_total, below)):
         return {"external_id": [_TOTAL_OR_LINE]}
-    if (index := total_among(entry, constants)) is not None:
+    if (index := totals.total_among(entry, constants)) is not None:
         return {f"items.{index}.product_name": [_OWN_TOTAL]}
     if failed := [
         f"items.{index}.{name}"

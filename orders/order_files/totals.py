@@ -27,7 +27,7 @@ _TOTALS = {
 _LONGEST = 60  # characters that such a word or an amount may have; a cell may have a megabyte
 _TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # rows between totals
 
-Figures = tuple[Decimal, Decimal]  # a row's quantity and price
+QuantityAndPrice = tuple[Decimal, Decimal]  # of a row
 _ZERO = Decimal()
 
 
@@ -38,13 +38,13 @@ class Sums:
         fee = _amount(cells_of_order, "shipping_fee") if cells_of_order else None
         self.fee, self.quantities, self.prices, self.amounts = fee or _ZERO, _ZERO, _ZERO, _ZERO
 
-    def add(self, figures: Figures | None) -> None:
+    def add(self, figures: QuantityAndPrice | None) -> None:
         if figures:
             quantity, price = figures
             self.quantities, self.prices = self.quantities + quantity, self.prices + price
             self.amounts += price * quantity
 
-    def are(self, figures: Figures | None) -> bool:
+    def are(self, figures: QuantityAndPrice | None) -> bool:
         """Whether a row's figures are these sums, or a quantity of one at the price of everything."""
         if figures is None:
             return False
@@ -53,7 +53,7 @@ class Sums:
         return (quantity == 1 and price in costs) or (quantity == self.quantities and price in (self.prices, *costs))
 
 
-def figures_of(cells: Mapping[str, str]) -> Figures | None:
+def quantity_and_price(cells: Mapping[str, str]) -> QuantityAndPrice | None:
     """The row's quantity and price; None if one of the two cannot be read."""
     quantity, price = _amount(cells, "quantity"), _amount(cells, "unit_price")
     return None if quantity is None or price is None else (quantity, price)
@@ -87,7 +87,7 @@ def total_among(entry: Entry, constants: Mapping[str, str]) -> int | None:
     dearest, sums = _ZERO, Sums(with_constants(constants, entry[0].cells))
     for index, row in enumerate(entry):
         cells = with_constants(constants, row.cells)
-        price, figures = _amount(cells, "unit_price"), figures_of(cells)
+        price, figures = _amount(cells, "unit_price"), quantity_and_price(cells)
         if index and price is not None and price >= dearest:
             called = [cell for name in PRODUCT if (cell := row.cells.get(name))]
             if sums.are(figures) and not says_customer(row.cells) and not any(map(_is_word_of_total, entry[0].words)):
