@@ -7,9 +7,9 @@ from decimal import Decimal
 from django import template
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags import i18n
-from django.utils import formats
+from django.utils import formats, timezone
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language, get_language_bidi
+from django.utils.translation import get_language, get_language_bidi, gettext
 
 from codservice.bidi import unturned
 
@@ -58,6 +58,12 @@ def dinars(amount: Decimal) -> str:
 def instant(at: datetime) -> str:
     """Format as `2026-11-27T14:05:11+01:00` for `<time>`, where Python's microseconds would not be valid."""
     return at.isoformat(timespec="seconds")
+
+
+@register.filter
+def moment(at: datetime) -> str:
+    """Format as `21 Nov 2026, 14:05`, in the page's time zone."""
+    return formats.date_format(timezone.localtime(at), gettext("j N Y, H:i"))
 
 
 class Once(template.Node):

@@ -20,10 +20,11 @@ from codservice import django_words
 from codservice.accounts.models import SecurityEntry
 from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
+from codservice.i18n_tags import moment
 from codservice.uploads import wording
 from orders import regions
 from orders.forms import no_commune
-from orders.templatetags.orders import age, moment
+from orders.templatetags.orders import age
 from tests.harness.processes import CHECKOUT
 
 LANGUAGES = ("fr", "ar_DZ")

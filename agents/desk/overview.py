@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import Case, QuerySet, Value, When
-from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
 from agents.desk import assignment, hours
@@ -15,6 +14,7 @@ from agents.desk.forms import FARTHEST_CALLBACK
 from agents.models import Claim
 from codservice import days
 from codservice.accounts.models import User
+from codservice.i18n_tags import moment
 from orders.models import CallNote, CallState, Order, Status
 
 COUNTED_TO = 1000  # the counters stop here, so that no table is counted as a whole
@@ -183,7 +183,7 @@ class NextCall(NamedTuple):
     def __str__(self) -> str:
         if self.at is None:
             return _("Your colleagues are already calling every customer who is due.")
-        said = {"when": formats.date_format(timezone.localtime(self.at), _("j N Y, H:i"))}
+        said = {"when": moment(self.at)}
         if self.is_opening:
             return _("No calls can be made now. Calling hours begin again on %(when)s.") % said
         return _("No calls are due now. The next one is due on %(when)s.") % said

@@ -88,22 +88,22 @@ def communes_of(wilaya_code: str) -> tuple[Commune, ...]:
     return gazetteer.communes_by_wilaya()[wilaya(wilaya_code).code]
 
 
-def find_wilaya(text: object) -> Wilaya:
+def find_wilaya(text: str) -> Wilaya:
     """The wilaya that `text` means.
 
-    It may be a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"Wilaya 16"`, `"١٦"`, `"16 - Alger"`) or a name in French,
+    It may be a code (`"16"`, `"6"`, `"016"`, `"DZ-16"`, `"Wilaya 16"`, `"١٦"`, `"16 - Alger"`) or a name in French,
     Arabic or any usual spelling, with one of its postal codes or without (`"16000 Alger"`). Raises `NotFound` for
-    anything else, including what is neither str nor int.
+    anything else.
     """
     return resolve.wilayas().find(text)
 
 
-def find_commune(text: object, wilaya_code: str) -> Commune:
+def find_commune(text: str, wilaya_code: str) -> Commune:
     """The commune of a wilaya that `text` means.
 
-    It may be a code (`1601`, `101` for `"0101"`, `"16001"`, the codes of 2021) or a name in French, Arabic or any usual
-    spelling. `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune must lie in that wilaya on one
-    of the three maps. Raises `NotFound` for anything else, including what is neither str nor int.
+    It may be a code (`"1601"`, `"101"` for `"0101"`, `"16001"`, the codes of 2021) or a name in French, Arabic or any
+    usual spelling. `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune must lie in that wilaya
+    on one of the three maps. Raises `NotFound` for anything else.
     """
     return resolve.communes_of(wilaya(wilaya_code).code).find(text)
 

@@ -1,7 +1,6 @@
 """Reads what a form, a courier or a customer wrote around a name, and asks the index for the name."""
 
 import re
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Set
 from functools import cache, cached_property
@@ -195,24 +194,21 @@ class Candidates(ABC, Generic[Place]):
     def index(self) -> Index[Place]:
         return Index(((place, _spellings(self.names(place))) for place in self.places), _is_elsewhere)
 
-    def find(self, text: object) -> Place:
+    def find(self, text: str) -> Place:
         """The place that `text` stands for. Raises `NotFound`."""
-        if type(text) is str and (found := self.exact.get(text)):
+        if found := self.exact.get(text):
             return found
-        shown = text
-        if isinstance(text, int) and not isinstance(text, bool):
-            text = str(text)
-        if not isinstance(text, str) or len(text) > LONGEST_TEXT or not text.strip():
-            raise NotFound(f"{_shown(shown)} is not the code or name of {self.kind}.")
+        if len(text) > LONGEST_TEXT or not text.strip():
+            raise NotFound(f"{_shown(text)} is not the code or name of {self.kind}.")
         try:
             place = self.by_code(_code(text)) or self._by_name(text)
         except Ambiguous as several:
             near = _suggested(several.places)
-            raise NotFound(f"{_shown(shown)} may be more than one name of {self.kind}.", near) from None
+            raise NotFound(f"{_shown(text)} may be more than one name of {self.kind}.", near) from None
         if place is None:
             elsewhere = _wilayas_with(text) if self.around else ()
             near = () if elsewhere else _suggested(self._alternatives(text))
-            raise NotFound(f"{_shown(shown)} is not the code or name of {self.kind}.", near, elsewhere)
+            raise NotFound(f"{_shown(text)} is not the code or name of {self.kind}.", near, elsewhere)
         return place
 
     def _by_name(self, text: str) -> Place | None:
@@ -376,8 +372,7 @@ def _suggested(places: Iterable) -> tuple[Wilaya | Commune, ...]:
     return tuple({place.name: place for place in places}.values())[: gazetteer.MOST_SUGGESTIONS]
 
 
-def _shown(text: object) -> str:
+def _shown(text: str) -> str:
     """`text` for a message: short, and only with characters that can be sent on."""
-    shown = text if isinstance(text, str) else reprlib.repr(text)
-    shown = "".join(char if char.isprintable() else " " for char in shown[:61])
+    shown = "".join(char if char.isprintable() else " " for char in text[:61])
     return f'"{shown if len(shown) <= 60 else shown[:59] + "…"}"'

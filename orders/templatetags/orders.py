@@ -10,7 +10,6 @@ from typing import Any
 
 import phonenumbers
 from django import template
-from django.utils import formats, timezone
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
 
@@ -134,12 +133,6 @@ def sent_phone(order: Order) -> str:
     """The phone number as the shop sent it; empty if only its spaces differ from what is shown."""
     plain = "".join(order.customer_phone.split())
     return "" if plain in (order.phone_e164, phone(order.phone_e164).replace(" ", "")) else order.customer_phone
-
-
-@register.filter
-def moment(at: datetime) -> str:
-    """`21 Nov 2026, 14:05`, in the page's time zone."""
-    return formats.date_format(timezone.localtime(at), gettext("j N Y, H:i"))
 
 
 @register.filter

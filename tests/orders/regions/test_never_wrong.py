@@ -267,7 +267,7 @@ def test_what_is_no_commune_there_is_refused(text, code):
 
 @pytest.mark.parametrize(
     ("text", "names"),
-    [("16024", ("Bab Ezzouar",)), (16024, ("Bab Ezzouar",)), ("١٦٠٢٤", ("Bab Ezzouar",)), ("16999", ())],
+    [("16024", ("Bab Ezzouar",)), ("١٦٠٢٤", ("Bab Ezzouar",)), ("16999", ())],
 )
 def test_a_postal_code_alone_is_refused_and_says_whose_it_is(text, names):
     with pytest.raises(regions.NotFound) as refusal:
@@ -330,17 +330,8 @@ def test_a_beginning_is_refused_with_what_begins_so(beginning: str, name: str) -
 
 
 @pytest.mark.parametrize(
-    "value",
+    "text",
     [
-        None,
-        True,
-        False,
-        1.0,
-        b"16",
-        [],
-        {},
-        ["16"],
-        object(),
         "",
         " ",
         "\n",
@@ -351,13 +342,13 @@ def test_a_beginning_is_refused_with_what_begins_so(beginning: str, name: str) -
         "🙂",
         "16" * 500,
         "a" * 256,
-        10**400,
+        str(10**255 - 1),
     ],
 )
-def test_anything_else_is_refused_with_a_message_that_can_be_sent(value):
+def test_anything_else_is_refused_with_a_message_that_can_be_sent(text):
     for find in (regions.find_wilaya, lambda text: regions.find_commune(text, "16")):
         with pytest.raises(regions.NotFound) as refusal:
-            find(value)
+            find(text)
         assert len(str(refusal.value).encode()) < 400
 
 

@@ -40,7 +40,6 @@ def test_every_wilaya_has_spellings_to_answer_to():
         "6",
         "06",
         "006",
-        6,
         "DZ-06",
         "dz06",
         "DZ 6",
@@ -81,7 +80,7 @@ def test_the_code_of_a_wilaya_in_its_forms(text):
 @pytest.mark.parametrize(
     "text",
     [
-        *("0", "00", "70", "99", "100", "1600", "16000", "-6", "+6", "6.0", "6,0", "0x6", "²", 0, -6, 70, 10**30),
+        *("0", "00", "70", "99", "100", "1600", "16000", "-6", "+6", "6.0", "6,0", "0x6", "²", "1" * 31),
         *("wilaya -6", "Wilaya 70", "Wilaya 16000", "Commune 16", "Ville 6", "16 6", "x06", "W. 16 6"),
     ],
 )
@@ -94,13 +93,11 @@ def test_a_number_that_is_no_code_of_a_wilaya(text):
     ("text", "wilaya", "code"),
     [
         ("1621", "16", "1621"),
-        (1621, "16", "1621"),
         ("16021", "16", "1621"),
         ("16001", "16", "1601"),  # also a postal code of the Casbah; docs/regions.md has it as a code
         ("16002", "16", "1602"),  # the postal code of the same commune
         ("١٦٢١", "16", "1621"),
         ("101", "01", "0101"),
-        (101, "01", "0101"),
         ("0101", "01", "0101"),
         ("01001", "01", "0101"),
         ("4901", "49", "0109"),
@@ -128,12 +125,9 @@ def test_the_code_of_a_commune_in_its_forms(text, wilaya, code):
         ("5901", "59"),
         ("01", "16"),
         ("16", "16"),
-        (16, "16"),
         ("160001", "16"),
         ("-1601", "16"),
         ("1601.0", "16"),
-        (1601.0, "16"),
-        (True, "01"),
         ("1622 Bab Ezzouar", "16"),  # the number names another commune
         ("31 - Bab Ezzouar", "16"),
         ("31000 Bab Ezzouar", "16"),
