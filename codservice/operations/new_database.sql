@@ -1421,6 +1421,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('uploads', '0001_uploads', now()),
 ('uploads', '0002_sheet', now()),
 ('uploads', '0003_constants', now()),
+('uploads', '0004_fingerprint', now()),
 ('webhooks', '0001_initial', now()),
 ('webhooks', '0002_deliveries', now()),
 ('webhooks', '0003_attempts_without_check', now()),

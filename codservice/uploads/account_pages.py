@@ -123,7 +123,7 @@ def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     waiting = Upload.objects.filter(id=id, account=account, status=Status.MATCHING)
     with transaction.atomic():
         if waiting.update(
-            status=Status.RUNNING, headings=form.headings, mapping=form.mapping(), constants=form.constants()
+            status=Status.RUNNING, fingerprint=form.fingerprint, mapping=form.mapping(), constants=form.constants()
         ):
             security_log.note(Action.UPLOADED, target=shown.name, target_id=id, account_id=account.id)
     return redirect("account-upload", id=id)

@@ -27,8 +27,8 @@ class MatchForm(Form):
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
         self.rows = [row.cells for row in islice(upload.rows(), ROWS_LOOKED_AT)]
-        self.headings = _with_campaign(upload, self.rows)
-        super().__init__(data, initial=_proposal(upload, self.rows, self.headings), use_required_attribute=False)
+        self.fingerprint = _with_campaign(upload, self.rows)
+        super().__init__(data, initial=_proposal(upload, self.rows, self.fingerprint), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
         # A file without headings: its first row stands in their place, and would be lost unnoticed.
         self.is_without_headings = not any(meant(upload.titles, self.intake.columns))
@@ -95,14 +95,15 @@ def _constant(name: str) -> str:
 
 
 def _with_campaign(upload: Upload, rows: Sequence[Sequence[str]]) -> str:
-    """The upload's `headings`, with the second half replaced by a digest of its rows' campaigns if they name any."""
+    """The upload's `fingerprint`, with the second half replaced by a digest of its rows' campaigns if they name any."""
     places = [place for place, title in enumerate(upload.titles) if key(title) in CAMPAIGN]
     said = sorted({cells[place] for cells in rows for place in places if place < len(cells) and cells[place]})
-    half = len(upload.headings) // 2
-    return upload.headings[:half] + (sha256("\n".join(said).encode()).hexdigest() if said else upload.headings)[half:]
+    half = len(upload.fingerprint) // 2
+    of_rows = sha256("\n".join(said).encode()).hexdigest() if said else upload.fingerprint
+    return upload.fingerprint[:half] + of_rows[half:]
 
 
-def _proposal(upload: Upload, rows: Sequence[Sequence[str]], headings: str) -> dict[str, Any]:
+def _proposal(upload: Upload, rows: Sequence[Sequence[str]], fingerprint: str) -> dict[str, Any]:
     """The proposed matching and constants: those of the latest file with the same headings.
 
     Without one, the matching is what the headings and cells mean, with people's corrections from files that differ in
@@ -112,8 +113,8 @@ def _proposal(upload: Upload, rows: Sequence[Sequence[str]], headings: str) -> d
     found = by_cells(_places(meant(upload.titles, intake.columns)), upload.titles, rows, intake.columns)
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
     before = before.order_by("-created_at", "-id")
-    alike = before.filter(headings__startswith=headings[: len(headings) // 2])
-    known, of_campaign = alike.first(), alike.filter(headings=headings).first()
+    alike = before.filter(fingerprint__startswith=fingerprint[: len(fingerprint) // 2])
+    known, of_campaign = alike.first(), alike.filter(fingerprint=fingerprint).first()
     places = _repeated(found, upload, known) if known else _corrected(found, upload, before[:FILES_LOOKED_AT])
     return places | _texts(intake, known, of_campaign)
 

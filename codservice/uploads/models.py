@@ -43,8 +43,8 @@ class Upload(models.Model):
     )
     digest = models.CharField(max_length=64, blank=True, default="")
     titles = ArrayField(models.TextField(), default=list)
-    # Once the columns are matched, the second half is what files of one campaign share.
-    headings = models.CharField(max_length=64, blank=True, default="", help_text="What files with these titles share.")
+    # Files with the same titles have the same one. Once the columns are matched, the second half is their campaign's.
+    fingerprint = models.CharField(max_length=64, blank=True, default="", db_column="headings")
     row_count = models.PositiveIntegerField(default=0)
     # The place in the file of each of our columns.
     mapping = models.JSONField(default=dict)
@@ -61,7 +61,7 @@ class Upload(models.Model):
 
     class Meta:
         indexes = [
-            # For the account's page, and for how files with these headings were matched before.
+            # For the account's page, and for how files with the same fingerprint were matched before.
             models.Index(fields=["account", "kind", "-created_at", "-id"], name="upload_of_account"),
             # For workers, which look for uploads every two seconds.
             models.Index(

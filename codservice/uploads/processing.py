@@ -187,7 +187,7 @@ def _read(upload: Upload) -> None:
             status=Status.MATCHING,
             digest=upload.digest,
             titles=[title[:200].replace("\0", "\ufffd") for title in header],
-            headings=_digest_of(header),
+            fingerprint=_fingerprint(header),
             row_count=row_count,
             tries=0,
         )
@@ -228,8 +228,8 @@ def _write_block(upload: Upload, rows: list[FileRow]) -> None:
         Block.objects.create(account_id=upload.account_id, upload=upload, last_line=rows[-1].line, data=_encode(rows))
 
 
-def _digest_of(titles: list[str]) -> str:
-    """A digest of headings in any order. A report of refused rows has the same one as its file."""
+def _fingerprint(titles: list[str]) -> str:
+    """A digest of the headings in any order. A report of refused rows has the same one as its file."""
     keys = sorted({headings.key(title) for title in titles if title not in ADDED})
     return hashlib.sha256(_encode(keys)).hexdigest()
 

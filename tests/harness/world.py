@@ -203,7 +203,7 @@ def _upload_files(account: Account) -> None:
     for status in Upload.Status:
         file = Upload.objects.create(
             account=account, kind="orders", name="orders.csv", size=20, status=status, actor="x", user_id=uuid7(),
-            digest="d", titles=["Nom"], headings="h", row_count=2, rows_done=1, mapping={"customer_name": 0},
+            digest="d", titles=["Nom"], fingerprint="h", row_count=2, rows_done=1, mapping={"customer_name": 0},
             counts={"imported": 1, "refused": 1}, problem="The file is empty.", claimed_until=timezone.now(),
         )  # fmt: skip
         Piece.objects.create(account=account, upload=file, number=0, data=b"Nom\nAmine")
@@ -261,7 +261,7 @@ OURS = {
     "orders.ShippingFee.wilaya_code", "orders.Order.wilaya_code", "orders.Order.commune_code",
     "orders.OrderEdit.field", "agents.Claim.phone_e164", "operations.Duty.name", "api.IdempotencyRecord.key",
     "admin.LogEntry.object_id", "admin.LogEntry.change_message", "otp_totp.TOTPDevice.key", "sessions", "auth",
-    "contenttypes", "uploads.Upload.kind", "uploads.Upload.digest", "uploads.Upload.headings",
+    "contenttypes", "uploads.Upload.kind", "uploads.Upload.digest", "uploads.Upload.fingerprint",
     "uploads.Upload.mapping", "uploads.Upload.counts", "uploads.RefusedRow.faults",
 }  # fmt: skip
 

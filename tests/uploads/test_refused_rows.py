@@ -74,7 +74,7 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
     mended = [[*cells[:4], "0550 12 34 56", "Oran", cells[6], cells[7], "3", cells[9]] for cells in rows]
     mended[3][2] = "A7"
     again = send(browser, csv_of(mended, header) if kind == "csv" else xlsx_of(mended, header), f"again.{kind}")
-    assert (chosen(browser, again)["customer_name"], again.headings) == ("3", upload.headings)
+    assert (chosen(browser, again)["customer_name"], again.fingerprint) == ("3", upload.fingerprint)
     assert take_in(browser, again).counts == {"imported": 5, "refused": 0}
     assert Order.objects.count() == 7
     assert Order.objects.get(external_id="A4").customer_address == "=HYPERLINK(1)"
