@@ -111,8 +111,7 @@ class ProductRows(Intake):
         """
         cells = [row.cells for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells if not (each.get("name") and each.get("price"))} - {""}
-        found = Product.objects.filter(account_id=self.account_id, sku__in=skus)
-        return set(found.values_list("sku", flat=True)) if skus else set()
+        return set(Product.objects.filter(account_id=self.account_id, sku__in=skus).values_list("sku", flat=True))
 
 
 def sku_of(cells: Mapping[str, str]) -> str:

@@ -171,9 +171,14 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
     except Refused as error:
         form.add_errors(error, by="q", in_words=in_words)
         rows, status = [], error.status
-    context = {"form": form, "products": rows[:PAGE], "is_searched": bool(given) or bool(chosen), "after": after}
-    context["chosen"] = chosen
-    context["next"] = rows[PAGE - 1].sku if len(rows) > PAGE else ""
+    context = {
+        "form": form,
+        "products": rows[:PAGE],
+        "is_searched": bool(given or chosen),
+        "chosen": chosen,
+        "after": after,
+        "next": rows[PAGE - 1].sku if len(rows) > PAGE else "",
+    }
     return render(request, "inventory/products.html", context, status=status)
 
 

@@ -28,13 +28,12 @@ from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
 from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, has_phone
-from orders.order_files.columns import WHOSE
+from orders.order_files.columns import PHONES, WHOSE
 from orders.reading import with_detail
 from webhooks import redaction
 
 BATCH = 200  # orders that one transaction erases
 REFUSED = 50  # refused rows that are read at a time; one may have a megabyte
-_PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
 
@@ -192,7 +191,7 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
     Their customer now has another number, and may be somebody else. Edits made until the number was replaced may tell
     of the customer who had it.
     """
-    edits = OrderEdit.objects.filter(account_id=account_id, field__in=_PHONES).order_by("at")
+    edits = OrderEdit.objects.filter(account_id=account_id, field__in=PHONES).order_by("at")
     had = {
         order_id: at
         for order_id, at, *values in edits.values_list("order_id", "at", "old", "new").iterator(chunk_size=BATCH)

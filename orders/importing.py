@@ -93,7 +93,7 @@ def _outcomes(
 def products(account_id: UUID, orders: Iterable[Row]) -> dict[UUID | None, Product]:
     """The account's products that lines of `orders` name, by id; no statement if they name none."""
     wanted = {line.get("product_id") for order in orders for line in order.get("items", ())} - {None}
-    return {product.id: product for product in Product.objects.named(account_id, ids=wanted)} if wanted else {}
+    return {product.id: product for product in Product.objects.named(account_id, ids=wanted)}
 
 
 def unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:

@@ -128,16 +128,13 @@ class OrderRows(Intake):
 
     def _line_counts(self, ids: Sequence[UUID | None]) -> dict[UUID | None, int]:
         """The number of lines of each order, without those whose lines somebody has changed. No `ids`, no statement."""
-        if not ids:
-            return {}
         orders = Order.objects.filter(account_id=self.account_id, id__in=ids)
         changed = OrderEdit.objects.filter(order=OuterRef("id"), field__startswith="items.")
         return dict(orders.filter(~Exists(changed)).annotate(lines=Count("items")).values_list("id", "lines"))
 
     def _others(self, sent: Mapping[UUID | None, set[str]]) -> set[UUID]:
         """Which orders have had none of the phones that were sent with their number. No phones, no statement."""
-        if not (sent := {order_id: numbers for order_id, numbers in sent.items() if numbers}):
-            return set()
+        sent = {order_id: numbers for order_id, numbers in sent.items() if numbers}
         orders = Order.objects.filter(account_id=self.account_id, id__in=sent, anonymised_at=None)
         has = orders.values_list("id", "phone_e164", "phone_2_e164")
         others = {order_id for order_id, *numbers in has if sent[order_id].isdisjoint(numbers)}
