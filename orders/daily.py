@@ -207,7 +207,7 @@ WITH summed AS MATERIALIZED (
     SELECT * FROM from_rows WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
     SELECT NULL, dimension, key, {sums} FROM orders_dayfigure
-    WHERE account_id = %(account)s AND dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s
+    WHERE account_id = %(account)s AND dimension = ANY(%(dimensions)s) AND day BETWEEN %(first)s AND %(last)s
         AND (SELECT until FROM summed) IS NOT NULL AND day NOT IN (SELECT day FROM changed)
     GROUP BY dimension, key
     UNION ALL
@@ -259,14 +259,13 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     The period is also divided by the dimensions in `by`; PRODUCT adds NAME, for lines without a product. Costs one
     statement, which may time out after half a minute while the account `is_behind`.
     """
-    dimensions = {Dimension.ALL, *by}
-    divided = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
-    asked = parameters(account_id, first=first, last=last, today=today, divided=[each.value for each in divided])
+    dimensions = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
+    asked = parameters(account_id, first=first, last=last, today=today, dimensions=[each.value for each in dimensions])
     by_day: dict[date | None, Figures] = {}  # None: all other days
     parts: dict[Dimension, list[Figures]] = defaultdict(list)
     others: dict[Dimension, Figures] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_reading(dimensions), asked)
+        cursor.execute(_reading({Dimension.ALL, *dimensions}), asked)
         for name, day, key, *figures in cursor.fetchall():
             dimension = Dimension(name)
             row = Figures(day.isoformat() if day else key or "", *map(number, COLUMNS, figures))
@@ -313,7 +312,7 @@ def arrivals(account_id: UUID) -> list[tuple[date, int]]:
 
     Empty until the account is summed up, and whenever the days do not add up to its number of orders.
     """
-    asked = parameters(account_id, first=date.min, last=date.max, today=days.today(), divided=[], step=STEP)
+    asked = parameters(account_id, first=date.min, last=date.max, today=days.today(), dimensions=[], step=STEP)
     with connection.cursor() as cursor:
         cursor.execute(_ARRIVALS, asked)
         return [(day, int(count)) for day, count in cursor.fetchall()]

@@ -365,7 +365,7 @@ def test_products_of_many_days_are_added_up_without_a_sort_on_disk(alice: Accoun
         )
         # Less memory than a session has, in proportion to fewer rows than a large shop's year has.
         cursor.execute("ANALYZE orders_dayfigure; SET LOCAL work_mem = '300kB'")
-        asked = daily.parameters(alice.id, first=LONG, last=today, today=today, divided=["product", "name"])
+        asked = daily.parameters(alice.id, first=LONG, last=today, today=today, dimensions=["product", "name"])
         statement = daily._reading({Dimension.ALL, Dimension.PRODUCT})
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", asked)
         (plan,) = cursor.fetchone()[0]
