@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from codservice.api.fields import Amount, Bodies, Boolean, CanonicalUUID, Integer, Link, Text, read_body
+from codservice.api.fields import Amount, Boolean, CanonicalUUID, Entries, Integer, Link, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.wire import Id, Moment
@@ -113,11 +113,6 @@ def _refusal(wrong: dict[str, str], quantity: str) -> Refusal:
     return Refusal(Reason.INVALID_QUANTITY if wrong.keys() == {quantity} else Reason.INVALID_ENTRY, wrong)
 
 
-class Entries(Bodies):
-    def clean(self, data: Any) -> list[Any]:
-        return [self.child.read(entry) for entry in super().clean(data)]
-
-
 class StockUpdates(serializers.Serializer):
     updates = Entries(child=StockUpdate(), max_length=MAX_UPDATES)
 
@@ -126,17 +121,12 @@ class ProductDrafts(serializers.Serializer):
     products = Entries(child=ProductDraft(), max_length=MAX_UPDATES)
 
 
-# One instance serves all requests: it keeps no state, and DRF would copy the fields for each new one.
-_STOCK_UPDATES = StockUpdates()
-_PRODUCT_DRAFTS = ProductDrafts()
-
-
 def read_updates(body: dict[str, Any]) -> list[Update]:
     """The entries of a bulk update's body; those that cannot be used carry their refusals.
 
     Raises Invalid if there is no list of 1 to MAX_UPDATES entries.
     """
-    return read_body(_STOCK_UPDATES, body)["updates"]
+    return read_body(StockUpdates, body)["updates"]
 
 
 def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
@@ -147,7 +137,7 @@ def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
     """
     read: list[Draft | Refusal] = []
     seen = set()
-    for sku, entry in read_body(_PRODUCT_DRAFTS, body)["products"]:
+    for sku, entry in read_body(ProductDrafts, body)["products"]:
         is_second = sku is not None and sku in seen and isinstance(entry, Draft)
         read.append(Refusal(Reason.DUPLICATE, {"sku": "An earlier entry has the same sku."}) if is_second else entry)
         seen.add(sku)

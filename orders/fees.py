@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from codservice import wire
 from codservice.accounts.models import Account
-from codservice.api.fields import Amount, Bodies, read_body
+from codservice.api.fields import Amount, Entries, read_body
 from orders import regions
 from orders.bodies import WilayaCode
 from orders.models import DeliveryType, ShippingFee
@@ -46,12 +46,11 @@ class ShippingFeeEntry(Body):
         return fee, errors
 
 
-class Fees(Bodies):
+class Fees(Entries):
     def clean(self, data: Any) -> list[Fee]:
         fees, wrong = [], []
         first: dict[str, int] = {}  # the index of each wilaya's first entry
-        for number, entry in enumerate(super().clean(data)):
-            fee, errors = self.child.read(entry)
+        for number, (fee, errors) in enumerate(super().clean(data)):
             if "wilaya_code" in fee and (earlier := first.setdefault(fee["wilaya_code"], number)) != number:
                 errors["wilaya"] = [f"Is already the wilaya of fees.{earlier}."]
             fees.append(fee)
@@ -65,12 +64,9 @@ class ShippingFees(serializers.Serializer):
     fees = Fees(child=ShippingFeeEntry(), max_length=MAX_FEES)
 
 
-_FEES = ShippingFees()
-
-
 def read_fees(body: dict[str, Any]) -> list[Fee]:
     """Read the entries of a body, each for a different wilaya. Raises Invalid with all problems."""
-    return read_body(_FEES, body)["fees"]
+    return read_body(ShippingFees, body)["fees"]
 
 
 # --- What goes out ---------------------------------------------------------------------------------------------------

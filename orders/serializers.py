@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from codservice.api.error_answers import flatten
-from codservice.api.fields import Amount, Bodies, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
+from codservice.api.fields import Amount, Bodies, CanonicalUUID, Entries, Integer, Strict, StringMap, Text, read_body
 from codservice.errors import Errors
 from orders import phones, regions
 from orders.models import (
@@ -159,13 +159,8 @@ class OrderItemImport(Body):
         return values, errors
 
 
-class Lines(Bodies):
-    """The lines of an order; gives what `read` gives for each."""
-
+class Lines(Entries):
     default_error_messages = serializers.Field.default_error_messages  # the usual ones: it is one field of many
-
-    def clean(self, data: Any) -> list[Any]:
-        return [self.child.read(line) for line in super().clean(data)]
 
 
 class OrderImport(Body):
@@ -260,11 +255,9 @@ def _code(find: Callable[..., regions.Wilaya | regions.Commune], *asked: str) ->
         return None, str(error)
 
 
-# DRF copies a serializer's fields for every instance, which costs more than the checks themselves. The checks keep no
-# state, so one instance serves all requests.
+# As in `read_body`, one instance serves all requests.
 _IMPORT = OrderImport()
 _CHANGES = OrderChanges()
-_BATCH = OrderBatch()
 
 # The fields that an import sends of an order and of a line, and what is derived from them.
 SENT: list[str] = [name for name in _IMPORT.fields if name != "items"]
@@ -284,7 +277,7 @@ def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
 
 def read_batch(body: dict[str, Any]) -> list[Any]:
     """The bodies of a batch, none of them checked yet. Raises Invalid."""
-    return read_body(_BATCH, body)["orders"]
+    return read_body(OrderBatch, body)["orders"]
 
 
 def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:
@@ -319,9 +312,6 @@ class OrderCancel(serializers.Serializer):
     reason = Text(max_length=500, free=True, required=False, allow_null=True, allow_blank=True, default="")
 
 
-_CANCEL = OrderCancel()
-
-
 def read_cancel(body: dict[str, Any]) -> str:
     """The reason in a cancel's optional body. Raises Invalid."""
-    return read_body(_CANCEL, body)["reason"] or ""
+    return read_body(OrderCancel, body)["reason"] or ""

@@ -20,9 +20,6 @@ class TestCall(serializers.Serializer):
     outcome = OutcomeField()
 
 
-_CALL = TestCall()
-
-
 def read_call(body: dict[str, Any]) -> CallNote.Outcome:
     """The outcome in the body of a call. Raises Invalid."""
-    return read_body(_CALL, body)["outcome"]
+    return read_body(TestCall, body)["outcome"]

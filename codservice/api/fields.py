@@ -4,6 +4,7 @@ Each field defines what it accepts in one place, for requests and for the OpenAP
 """
 
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -16,16 +17,21 @@ from codservice.errors import Errors, Invalid
 from codservice.values import MAX_AMOUNT
 
 
-def read_body(serializer: serializers.Serializer, body: dict[str, Any]) -> Any:
-    """What `serializer` makes of a request's body. Raises Invalid with all its problems.
-
-    The serializer's fields keep no state, so one instance can serve all requests. DRF copies the fields for each new
-    instance, which costs more than the checks themselves.
-    """
+def read_body(kind: type[serializers.Serializer], body: dict[str, Any]) -> Any:
+    """What a serializer of this `kind` makes of a request's body. Raises Invalid with all its problems."""
     try:
-        return serializer.run_validation(body)
+        return _one(kind).run_validation(body)
     except serializers.ValidationError as error:
         raise Invalid(flatten(error.detail)) from None
+
+
+@cache
+def _one(kind: type[serializers.Serializer]) -> serializers.Serializer:
+    """The one instance that serves all requests: its fields keep no state.
+
+    DRF copies the fields for each new instance, which costs more than the checks themselves.
+    """
+    return kind()
 
 
 class Strict:
@@ -120,6 +126,13 @@ class Bodies(Strict, serializers.ListField):
         if not 1 <= len(data) <= self.max_length:
             raise ValueError(f"Must have 1 to {self.max_length} {self.called}.")
         return data
+
+
+class Entries(Bodies):
+    """Bodies that are read here; gives what the child's `read` gives for each."""
+
+    def clean(self, data: Any) -> list[Any]:
+        return [self.child.read(entry) for entry in super().clean(data)]
 
 
 class StringMap(Strict, serializers.DictField):
