@@ -29,10 +29,9 @@ from codservice.form_fields import DayField, Form, FreeText, LongSelect, Written
 from codservice.long_lists import IsOneOf
 from codservice.values import looked_for, uuid_or_none
 from inventory.models import Product
-from orders import regions
 from orders.cancel_reasons import counted_as, in_words
 from orders.models import ENDED, CallState, Order, OrderItem, Status, StatusChange
-from orders.templatetags.orders import wilaya
+from orders.templatetags.orders import wilaya_choices
 
 ALL = "all"
 ANYBODY = "anybody"
@@ -63,8 +62,7 @@ class FilterForm(Form):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, auto_id="filter-%s")
-        places = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
-        self.fields["wilaya"].choices = [("", _("All")), *places]
+        self.fields["wilaya"].choices = wilaya_choices(_("All"))
         self.fields["age"].choices = [("", _("All")), *enumerate(ages.names())]
         people = [(str(id_), name) for id_, name in workers()]
         self.fields["holder"].choices = [("", _("All")), (ANYBODY, _("Anybody")), *people]

@@ -46,7 +46,7 @@ class FeesForm(SinceShown):
             for code, name in self.wilayas
         ]
 
-    def changes(self) -> list[fees.Fee]:
+    def changed_fees(self) -> list[fees.Fee]:
         """The changed fees, by wilaya; None removes a fee."""
         changed: dict[str, fees.Fee] = {}
         for name in self.changed_data:
@@ -62,18 +62,17 @@ def _name(code: str, kind: str) -> str:
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def shipping_fees(request: HttpRequest, account: Account) -> HttpResponse:
-    form, status = FeesForm(request.POST if request.method == "POST" else None, account=account), 200
-    if request.method == "POST":
-        if form.is_valid():
-            if changes := form.changes():
-                with transaction.atomic():
-                    fees.set_fees(account.id, changes)
-                    wilayas = ", ".join(change["wilaya_code"] for change in changes)
-                    security_log.note(Action.FEES, target=wilayas, account_id=account.id)
-            messages.success(request, _("The fees are saved."))
-            return redirect("account-fees")
-        status = 422
-    return render(request, "orders/fees.html", {"form": form, "kinds": DeliveryType.labels}, status=status)
+    form = FeesForm(request.POST if request.method == "POST" else None, account=account)
+    if form.is_valid():
+        if changed := form.changed_fees():
+            with transaction.atomic():
+                fees.set_fees(account.id, changed)
+                wilayas = ", ".join(fee["wilaya_code"] for fee in changed)
+                security_log.note(Action.FEES, target=wilayas, account_id=account.id)
+        messages.success(request, _("The fees are saved."))
+        return redirect("account-fees")
+    context = {"form": form, "kinds": DeliveryType.labels}
+    return render(request, "orders/fees.html", context, status=422 if form.errors else 200)
 
 
 urlpatterns = [

@@ -21,7 +21,7 @@ from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
-from orders.templatetags.orders import name_of, wilaya
+from orders.templatetags.orders import name_of, wilaya_choices
 
 LINES, MORE_LINES = 3, 3
 MOST_NAMED = 5  # SKUs that are named when several products have the same name
@@ -145,8 +145,8 @@ class OrderForm(Form):
         written = written or {"id": uuid7()}
         super().__init__(data, initial=written)
         self.account, self.items = account, items
-        wilayas = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
-        cast(forms.ChoiceField, self.fields["customer_wilaya"]).choices = [("", gettext("Choose a wilaya")), *wilayas]
+        chosen = cast(forms.ChoiceField, self.fields["customer_wilaya"])
+        chosen.choices = wilaya_choices(gettext("Choose a wilaya"))
         self.lines = [LineForm(data, number, written) for number in range(lines)]
 
     def clean_customer_commune(self) -> str:

@@ -123,6 +123,11 @@ def place(code: str) -> Wilaya | Commune:
     return wilayas()[code] if len(code) == 2 else communes()[code]
 
 
+def names(place: Wilaya | Commune) -> list[str]:
+    """All that it is called, in both scripts."""
+    return [place.name, place.name_ar, *place.other_names]
+
+
 @cache
 def communes_by_wilaya() -> dict[str, tuple[Commune, ...]]:
     """The communes of each wilaya on any of the three maps, by ONS code."""

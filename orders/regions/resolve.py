@@ -103,20 +103,16 @@ def _spellings(names: Iterable[str]) -> list[list[str]]:
     return found
 
 
-def _names(place: Wilaya | Commune) -> list[str]:
-    return [place.name, place.name_ar, *place.other_names]
-
-
 @cache
 def _names_of_seats() -> dict[Commune, list[str]]:
     """The names of each wilaya by its seat."""
-    return {seat: _names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
+    return {seat: gazetteer.names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
 
 
 @cache
 def _wilaya_names() -> frozenset[str]:
     """The strictest key of every name of a wilaya."""
-    names = [words for place in gazetteer.wilayas().values() for words in _spellings(_names(place))]
+    names = [words for place in gazetteer.wilayas().values() for words in _spellings(gazetteer.names(place))]
     return frozenset(spell(words).plain for words in names)
 
 
@@ -126,7 +122,7 @@ def _everywhere() -> dict[str, set[str]]:
     keys: dict[str, set[str]] = {}
     places: list[Wilaya | Commune] = [*gazetteer.wilayas().values(), *gazetteer.communes().values()]
     for place in places:
-        for words in _spellings(_names(place)):
+        for words in _spellings(gazetteer.names(place)):
             spelling = spell(words)
             keys.setdefault(spelling.plain, set()).add(place.code)
             keys.setdefault(spelling.bare, set()).add(place.code)
@@ -153,7 +149,7 @@ def _are_namesakes(code: str, place: Wilaya | Commune) -> bool:
 
 def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
     names: tuple[set[str], set[str]] = (set(), set())
-    for words in _spellings(_names(place)):
+    for words in _spellings(gazetteer.names(place)):
         names[is_arabic(words[0])].add(spell(words).bare)
     return names
 
@@ -179,14 +175,14 @@ class Candidates(ABC, Generic[Place]):
         """Whether a number beside the place's name agrees with it."""
 
     def names(self, place: Place) -> list[str]:
-        return _names(place)
+        return gazetteer.names(place)
 
     @cached_property
     def exact(self) -> dict[str, Place]:
         """The places by code and by exact name."""
         table: dict[str, Place | None] = {}
         for place in self.places:
-            for text in (place.code, *_names(place)):
+            for text in (place.code, *gazetteer.names(place)):
                 table[text] = place if table.get(text, place) == place else None
         return {text: place for text, place in table.items() if place}
 
@@ -317,7 +313,7 @@ class _Wilayas(Candidates[Wilaya]):
 class _Communes(Candidates[Commune]):
     def names(self, place: Commune) -> list[str]:
         """A wilaya's seat also answers to all names of that wilaya."""
-        return [*_names(place), *_names_of_seats().get(place, ())]
+        return [*gazetteer.names(place), *_names_of_seats().get(place, ())]
 
     def by_code(self, text: str) -> Commune | None:
         found = gazetteer.commune_by_code(text)

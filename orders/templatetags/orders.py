@@ -84,6 +84,11 @@ def name_of(place: regions.Wilaya | regions.Commune) -> str:
     return place.name_ar if _reads_arabic() else place.name
 
 
+def wilaya_choices(none: str) -> list[tuple[str, str]]:
+    """The wilayas as choices of a form: `16 Alger`. The first choice, labelled `none`, is no wilaya."""
+    return [("", none), *((place.code, f"{place.code} {name_of(place)}") for place in regions.WILAYAS)]
+
+
 def names_of(said: str) -> str:
     """The places of a rule's sentence (`Alger`, or `Alger, Mila or Oran`) in the reader's script, where one is sure."""
     most, _or, last = said.rpartition(" or ")
