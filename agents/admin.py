@@ -240,13 +240,8 @@ class OrderAdmin(admin.ModelAdmin):
         if not form.is_valid():
             return self.order_page(request, order.id, bound=form)
         data = form.cleaned_data
-        lifecycle.add_call_note(
-            order.id,
-            agent=request.user,
-            outcome=CallNote.Outcome(data["outcome"]),
-            note=data["note"],
-            note_id=form.press_id,
-        )
+        call = lifecycle.Call(request.user, CallNote.Outcome(data["outcome"]), data["note"], form.press_id)
+        lifecycle.add_call_note(order.id, call)
         messages.success(request, _("The call is noted."))
         if data["version"] != order.version:
             messages.warning(request, notices.what_happened(order.id))

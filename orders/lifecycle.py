@@ -93,10 +93,10 @@ class CallPlan:
     agent_id: UUID | None = None  # the agent who promised to call
 
 
-def add_call_note(order_id: UUID, **call: Any) -> CallNote | None:
-    """Note a call, given by the fields of `Call`, on one order, as `add_call_notes` does. None if noted before."""
+def add_call_note(order_id: UUID, call: Call) -> CallNote | None:
+    """Note a call on one order, as `add_call_notes` does. None if it was noted before."""
     with transaction.atomic():
-        notes = add_call_notes([lock_one(order_id)], Call(**call))
+        notes = add_call_notes([lock_one(order_id)], call)
     return notes[0] if notes else None
 
 

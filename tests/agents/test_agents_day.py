@@ -40,7 +40,7 @@ def called(
     if move:
         lifecycle.move(move, order.id, actor=Actor.of_staff(agent), call=made)
     else:
-        lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome(outcome), **call)
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=Outcome(outcome), **call))
     at = days.start_of(day) + timedelta(hours=9, minutes=minute)
     CallNote.objects.filter(order=order).update(created_at=at)
     StatusChange.objects.filter(order=order, from_status="pending_confirmation").update(at=at)

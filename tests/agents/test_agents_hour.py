@@ -585,7 +585,9 @@ def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) 
         items=[order_line(quantity=3, product_id=robe.id, attributes={"Taille": "M"})],
     )
     make_order(charlie)
-    lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    )
     editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_staff(colleague))
     waiting = make_order(alice, customer_name="Lynda Aït", phone="0770123456")
     waits(waiting, CallState.CALLBACK, agent=agent)

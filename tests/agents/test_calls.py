@@ -171,7 +171,9 @@ def test_everything_about_the_customer_is_on_one_screen(
         external_id="CMD-9",
         items=[order_line(quantity=3, product_id=robe.id, unit_price=Decimal("2050.25"), attributes={"Taille": "M"})],
     )
-    lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    )
     editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_staff(colleague))
     screen = take(browser, order)
     pieces = [
@@ -239,7 +241,9 @@ def test_a_wrong_number_that_its_merchant_corrects_is_called_again(
     shop = Actor(Role.MERCHANT, "shop")
     screen.press("wrong_number")
     if since == "note":
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="I have asked the shop")
+        lifecycle.add_call_note(
+            order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NOTE, note="I have asked the shop")
+        )
     elif since:
         take(screen.browser, order).press(since)
     amending.amend(order.account_id, order.id, {"notes": "Try once more"}, actor=shop)
@@ -761,7 +765,7 @@ def crowded(alice: Account, charlie: Account, agent: User, phone: str, orders: i
         order = make_order(alice, phone=phone, items=lines)
         make_order(charlie, phone=f"07{number}{phone[3:]}")
         for _ in range(number):
-            lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+            lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
 
 
 @pytest.mark.parametrize("chosen", ["nobody", "colleague"])

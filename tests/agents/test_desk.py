@@ -467,7 +467,7 @@ def test_the_screen_has_all_that_belongs_to_the_customer(alice: Account, agent: 
     for move in ("confirm", "ship", "deliver"):
         lifecycle.move(move, delivered.id, actor=boss)
     order = make_order(alice, items=[order_line(quantity=2, product_id=product.id)])
-    lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome.BUSY, note="Occupé")
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=Outcome.BUSY, note="Occupé"))
     held = customer.read(claims.take(order.id, agent=agent), agent=agent)
 
     assert held

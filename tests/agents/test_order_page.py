@@ -38,7 +38,9 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User) -> No
             )
         ],
     )
-    lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    )
     lifecycle.cancel(order.id, actor=Actor.of_staff(colleague), reason="Trop cher")
     text = browser_of(agent).get(order_page(order)).content.decode()
     pieces = [
@@ -58,7 +60,7 @@ def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, age
 
 def test_the_latest_call_and_change_stand_first(order: Order, agent: User) -> None:
     for note in ("First call", "Second call"):
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY, note=note)
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY, note=note))
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     text = browser_of(agent).get(order_page(order)).content.decode()
     assert text.index("Second call") < text.index("First call")
@@ -67,7 +69,7 @@ def test_the_latest_call_and_change_stand_first(order: Order, agent: User) -> No
 
 def test_ten_thousand_changes_are_read_page_by_page(alice: Account, order: Order, agent: User) -> None:
     """All of them made a page of 13 MB."""
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
     made, now = {"account": alice, "order": order, "field": "notes", "actor": "Shop"}, timezone.now()
     OrderEdit.objects.bulk_create(
         OrderEdit(**made, old=f"[{n}]".ljust(500, "x"), new="y" * 500, at=now - timedelta(seconds=n))
@@ -155,9 +157,9 @@ def test_a_hundred_items_and_fifty_notes_cost_no_more_queries(alice: Account, ag
         )
         for count in (1, 100)
     )
-    lifecycle.add_call_note(small.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER)
+    lifecycle.add_call_note(small.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NO_ANSWER))
     for _ in range(50):
-        lifecycle.add_call_note(large.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER)
+        lifecycle.add_call_note(large.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NO_ANSWER))
     browser = browser_of(agent)
     counts = []
     for order in (small, large):

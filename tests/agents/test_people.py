@@ -44,8 +44,8 @@ def browser(supervisor: User) -> Client:
 
 def test_the_list_says_what_each_agent_is_at(agent: User, colleague: User, order: Order, browser: Client) -> None:
     claims.take(order.id, agent=agent)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="no call")
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NOTE, note="no call"))
     response = browser.get(PEOPLE)
     rows = {person.username: (bool(claim), calls) for person, claim, calls in response.context["rows"]}
     assert rows == {"samira": (True, 1), "nadia": (False, 0)}

@@ -165,7 +165,8 @@ class CallsLife(Life):
         outcome = self.chance.choice(["no_answer", "callback", "callback", "answered", "note", "skipped"])
         at = timezone.now() + timedelta(minutes=self.chance.randrange(-3000, 3000)) if outcome == "callback" else None
         lifecycle.add_call_note(
-            order.id, agent=self.chance.choice(self.people), outcome=CallNote.Outcome(outcome), callback_at=at
+            order.id,
+            lifecycle.Call(agent=self.chance.choice(self.people), outcome=CallNote.Outcome(outcome), callback_at=at),
         )
 
     def confirm(self, order: Order) -> None:
@@ -256,7 +257,7 @@ def counted() -> int:
 def call_and_confirm(account: Account, ago: timedelta = timedelta(0)) -> Order:
     """Note a call that confirms an order, this long ago."""
     agent, order = factories.AgentFactory(), factories.make_order(account)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED))
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     if ago:
         StatusChange.objects.filter(order=order).update(at=F("at") - ago)
@@ -303,7 +304,9 @@ def test_what_a_transaction_under_way_may_still_write_is_summed_up_by_none(alice
 @pytest.mark.django_db(transaction=True)
 def test_a_move_of_yesterday_changes_what_was_promised_for_today(alice: Account) -> None:
     order, at = factories.make_order(alice), timezone.now() - timedelta(minutes=20)
-    lifecycle.add_call_note(order.id, agent=factories.AgentFactory(), outcome=CallNote.Outcome.CALLBACK, callback_at=at)
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=factories.AgentFactory(), outcome=CallNote.Outcome.CALLBACK, callback_at=at)
+    )
     StatusChange.objects.update(at=F("at") - timedelta(days=3))
     CallNote.objects.update(created_at=F("created_at") - timedelta(days=3))
     summing.sum_up()
@@ -361,7 +364,7 @@ def test_a_promise_for_a_day_that_is_summed_up_counts_there(alice: Account) -> N
     summing.sum_up()
     assert CallDay.objects.exists()
     past = timezone.now() - timedelta(days=2)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=past)
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=past))
     assert_equal()
 
 
@@ -394,6 +397,8 @@ def test_one_sums_up_at_a_time(alice: Account, transactional_db: None) -> None:
 def test_what_is_decided_costs_no_note_of_a_day(alice: Account, django_user_model: type[User]) -> None:
     agent = factories.AgentFactory()
     order = factories.make_order(alice)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=timezone.now())
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=timezone.now())
+    )
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     assert not ChangedDay.objects.exists()

@@ -36,7 +36,9 @@ def browser(supervisor: User) -> Any:
 
 @pytest.fixture
 def for_review(order: Order, agent: User) -> Order:
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note="Toujours éteint")
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note="Toujours éteint")
+    )
     Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
     return order
 

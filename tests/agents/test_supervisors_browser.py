@@ -32,7 +32,9 @@ def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
         for n, name in enumerate(["محمد الأمين بن عبد الرحمان " * 3, "Lynda Aït", "Amine Benali"])
     ]
     for order, outcome in zip(orders, ("no_answer", "answered", "busy"), strict=True):
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome(outcome), note="x" * 150)
+        lifecycle.add_call_note(
+            order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome(outcome), note="x" * 150)
+        )
     lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
     claims.take(orders[2].id, agent=agent)
     Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW, call_attempts=6)

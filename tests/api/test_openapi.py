@@ -281,7 +281,9 @@ def test_real_answers_are_as_described(description, alice, api, api_for, strange
     order, one, cancel = imported.json()["id"], ORDERS + "/{id}", ORDERS + "/{id}/cancel"
     check(ORDERS, imported)
     check(ORDERS, api.post(ORDERS, body, headers={"Idempotency-Key": "1"}))
-    lifecycle.add_call_note(order, agent=UserFactory(), outcome="callback", callback_at=product.created_at)
+    lifecycle.add_call_note(
+        order, lifecycle.Call(agent=UserFactory(), outcome="callback", callback_at=product.created_at)
+    )
     lifecycle.confirm(order, actor=Actor(Role.SUPERVISOR, "Samira"))
     make_order(alice)
     for query in ("", "?page=9", "?status=confirmed"):

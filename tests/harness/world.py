@@ -184,7 +184,9 @@ def _take_orders(account: Account, phones: str, world: World) -> None:
     editing.edit(called.id, editing.Edit(customer_address="Cité 5 juillet"), actor=agent)
     for order in orders:
         at = now + timedelta(hours=1)
-        lifecycle.add_call_note(order.id, agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
+        lifecycle.add_call_note(
+            order.id, lifecycle.Call(agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
+        )
     lifecycle.cancel(decided.pop().id, actor=Actor(Role.MERCHANT, "Shop"), reason="Out of stock")
     for rank, order in enumerate(decided):
         moves = ["confirm", "ship", "return" if rank == 3 else "deliver"]
@@ -245,7 +247,7 @@ def order_of(account: Account, agent: User, text: str) -> Order:
         items=[item],
     )
     Order.objects.filter(id=order.id).update(customer_phone=text[:40], customer_wilaya=text, customer_commune=text)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome.NOTE, note=text)
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=Outcome.NOTE, note=text))
     OrderEdit.objects.create(
         account=account, order=order, field="customer_name", old=text, new=text, at=order.created_at, actor=text
     )

@@ -68,7 +68,9 @@ def order_in(alice, agent, ring):
             ],
             **changes,
         )
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED, note="Nadia Cherif dit oui")
+        lifecycle.add_call_note(
+            order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED, note="Nadia Cherif dit oui")
+        )
         then = timezone.now() - age
         Order.objects.filter(id=order.id).update(
             status=status, created_at=then, updated_at=then, cancel_reason="Nadia Cherif a changé d'avis"

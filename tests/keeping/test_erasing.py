@@ -117,7 +117,9 @@ def order_of(account: Account, key: ApiClient, agent: Any, *, status: str = Stat
     )  # fmt: skip
     id_ = key.post("/api/v1/orders", body, headers={"Idempotency-Key": str(uuid4())}).json()["id"]
     editing.edit(id_, editing.Edit(customer_address=f"8 rue Larbi, {NAME}"), actor=Actor.of_staff(agent))
-    lifecycle.add_call_note(id_, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note=f"{NAME} {PHONE}")
+    lifecycle.add_call_note(
+        id_, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note=f"{NAME} {PHONE}")
+    )
     if status == Status.CANCELED:
         lifecycle.cancel(id_, actor=Actor(Role.MERCHANT, "Shop"), reason=f"{NAME} ne veut plus", account_id=account.id)
     for told in Delivery.objects.filter(account=account):

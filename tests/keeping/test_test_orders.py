@@ -33,7 +33,7 @@ def order_in(db: None) -> Callable[..., Order]:
         order = make_order(account)
         actor = Actor(Role.SUPERVISOR, "x")
         editing.edit(order.id, editing.Edit(customer_name="Nadia"), actor=actor)
-        lifecycle.add_call_note(order.id, agent=AgentFactory(), outcome=CallNote.Outcome.BUSY)
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=AgentFactory(), outcome=CallNote.Outcome.BUSY))
         lifecycle.confirm(order.id, actor=actor)
         Order.objects.filter(id=order.id).update(created_at=F("created_at") - timedelta(days=days))
         return order

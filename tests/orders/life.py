@@ -75,7 +75,7 @@ class Life:
 
     def call(self, order: Order) -> None:
         outcome = self.chance.choice(["no_answer", "busy", "answered", "note", "wrong_number"])
-        lifecycle.add_call_note(order.id, agent=self.agent, outcome=CallNote.Outcome(outcome))
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=self.agent, outcome=CallNote.Outcome(outcome)))
 
     def edit(self, order: Order) -> None:
         line = {"product_id": None, "product_name": "Sac", "quantity": 2, "unit_price": Decimal(250), "attributes": {}}
@@ -163,7 +163,7 @@ def change_while_summed_up(
         account, actor = accounts[number % len(accounts)], Actor.of_staff(agent)
         for order in Order.objects.filter(account=account, status="pending_confirmation").order_by("id"):
             editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=actor)
-            note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+            note = lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
             assert note
             lifecycle.confirm(factories.make_order(account).id, actor=actor)
             CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - step_back * (number % 3))

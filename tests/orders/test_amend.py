@@ -308,7 +308,7 @@ def test_if_match_refuses_what_changed_in_between(api, order):
     for good in (answer.headers["ETag"], f'"x", {answer.headers["ETag"]}', "*"):
         assert send(api, order, good, notes="1").status_code == 200
 
-    lifecycle.add_call_note(order.id, agent=AgentFactory(), outcome="busy")
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=AgentFactory(), outcome="busy"))
     assert send(api, order, answer.headers["ETag"], notes="2").status_code == 412
     assert send(api, order, "*", notes="").status_code == 200
     lifecycle.confirm(order.id, actor=SAMIRA)

@@ -194,7 +194,7 @@ def test_what_came_since_is_added_to_the_sums(alice: Account, monkeypatch: Any) 
     waiting = factories.make_order(alice)
     for number in range(1, 4):
         order = factories.make_order(alice, source="facebook")
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED))
         lifecycle.confirm(order.id, actor=SUPERVISOR)
         assert_equal(alice)
         assert day_sums.due() == ([alice.id] if number == 1 else [])  # what came in the last minutes can wait

@@ -60,9 +60,9 @@ def test_without_a_commune_its_name_is_null(api, alice):
 def test_calls_and_moves_are_told_in_their_order(api, order):
     agent = UserFactory(first_name="Amel", last_name="B.")
     lifecycle.add_call_note(
-        order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK, note="à 9 h", callback_at=CALLBACK
+        order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.CALLBACK, note="à 9 h", callback_at=CALLBACK)
     )
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED))
     lifecycle.confirm(order.id, actor=Actor(Role.AGENT, "Amel B.", agent.id))
     lifecycle.cancel(order.id, actor=SAMIRA, reason="changed her mind")
     detail = api.get(path(order)).json()
@@ -87,7 +87,9 @@ def test_calls_and_moves_are_told_in_their_order(api, order):
 
 def test_every_time_carries_its_offset(api, order):
     agent = UserFactory()
-    lifecycle.add_call_note(order.id, agent=agent, outcome="callback", callback_at=CALLBACK.astimezone())
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=agent, outcome="callback", callback_at=CALLBACK.astimezone())
+    )
     lifecycle.confirm(order.id, actor=SAMIRA)
     detail = api.get(path(order)).json()
     (note,) = detail["call_notes"]
@@ -138,7 +140,7 @@ def test_the_tag_changes_with_whatever_the_order_shows(api, order):
         return api.get(path(order)).headers["ETag"]
 
     tags = [tag()]
-    lifecycle.add_call_note(order.id, agent=UserFactory(), outcome="busy")
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=UserFactory(), outcome="busy"))
     tags.append(tag())
     lifecycle.confirm(order.id, actor=SAMIRA)
     tags.append(tag())

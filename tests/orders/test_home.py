@@ -71,7 +71,7 @@ def lived(account: Account, agent: User) -> None:
     """Six orders of 1000 dinars each: one waits, one is canceled, the others are confirmed and on their way."""
     orders = [make_order(account, total_amount=Decimal(1000), source="facebook") for _ in range(6)]
     for order in orders[1:]:
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED))
     lifecycle.cancel(orders[1].id, actor=SUPERVISOR, reason=CancelReason.DUPLICATE.kept_as("of Monday's"))
     for order, status in zip(orders[2:], ("confirmed", "shipped", "delivered", "returned"), strict=True):
         bring(order, status)
@@ -229,7 +229,7 @@ def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Clien
     make_order(alice, customer_name="Karim")
     assert "Needs your attention" not in page(browser)
     for outcome in (CallNote.Outcome.WRONG_NUMBER, CallNote.Outcome.NO_ANSWER):
-        lifecycle.add_call_note(order.id, agent=agent, outcome=outcome)
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=outcome))
     shown = page(browser)
     assert "1 order has a wrong phone number" in shown
     link = f'<a href="/account/orders/{order.id}/correct"><bdi>Nadia</bdi></a>'
@@ -239,7 +239,7 @@ def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Clien
         CallNote.objects.filter(outcome="wrong_number").update(created_at=at)
         assert ("1 order has a wrong phone number" in page(browser)) == is_shown, "Algeria's days"
     Order.objects.filter(id=order.id).update(call_state="review")
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="Whose is it?")
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NOTE, note="Whose is it?"))
     assert "1 order has a wrong phone number" in page(browser), "a remark says nothing of the number"
     Order.objects.filter(id=order.id).update(call_state="retry")
     assert "Needs your attention" not in page(browser), "a supervisor has put it back into the queue"
@@ -251,10 +251,10 @@ def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
     browser: Client, alice: Account, agent: User
 ) -> None:
     order = make_order(alice)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK)
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER))
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.CALLBACK))
     assert "Needs your attention" not in page(browser)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER))
     assert "1 order has a wrong phone number" in page(browser)
 
 
@@ -295,7 +295,7 @@ def test_more_wrong_numbers_than_are_counted_are_said_to_be_more(
     monkeypatch.setattr(needs, "MOST", 3)
     for name in ("Nadia", "Karim", "Amel", "Lina"):
         order = make_order(alice, customer_name=name)
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER))
     assert "3+ orders have a wrong phone number" in page(browser)
     new = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
     for count, order in enumerate(Order.objects.order_by("-id")[:2]):
@@ -426,7 +426,9 @@ def test_a_reader_is_led_where_they_may_look(browser: Client, alice: Account) ->
         titles=["Nom"], finished_at=timezone.now(),
     )  # fmt: skip
     RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=["x"], faults=[["", ["Must not be empty."]]])
-    lifecycle.add_call_note(order.id, agent=factories.AgentFactory(), outcome=CallNote.Outcome.WRONG_NUMBER)
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=factories.AgentFactory(), outcome=CallNote.Outcome.WRONG_NUMBER)
+    )
     assert f'href="/account/orders/{order.id}/correct"' in page(browser)
     reader = factories.UserFactory()
     Membership.objects.create(account=alice, user=reader, role="reader")

@@ -172,7 +172,9 @@ def test_times_never_run_backwards_even_when_the_clock_does():
 def test_a_call_decides_nothing(status, outcome):
     order = order_in(status)
     before = state(order)
-    note = lifecycle.add_call_note(order.id, agent=UserFactory(first_name="Amel"), outcome=outcome, note="…")
+    note = lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=UserFactory(first_name="Amel"), outcome=outcome, note="…")
+    )
     assert (note.agent_name, note.outcome, note.order_id, note.account_id) == (
         "Amel",
         outcome,

@@ -170,7 +170,9 @@ def test_an_order_tells_all_that_happened_to_it(
 ) -> None:
     order = make_order(alice, notes="Appeler le soir", external_id="1042")
     other = make_order(alice)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note="Sonne dans le vide")
+    lifecycle.add_call_note(
+        order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note="Sonne dans le vide")
+    )
     editing.edit(
         order.id,
         editing.Edit(customer_address="3 rue Hassiba", shipping_fee=Decimal(500)),

@@ -93,7 +93,8 @@ def test_a_detail_costs_the_same_however_much_has_happened(alice, api):
     agent = UserFactory()
     for _ in range(20):
         lifecycle.add_call_note(
-            order.id, agent=agent, outcome="busy", callback_at=datetime.now().astimezone() + timedelta(1)
+            order.id,
+            lifecycle.Call(agent=agent, outcome="busy", callback_at=datetime.now().astimezone() + timedelta(1)),
         )
     lifecycle.confirm(order.id, actor=Actor(Role.AGENT, "Amel"))
     assert len(statements(lambda: api.get(f"{ORDERS}/{order.id}"), 200)) == lean <= 6
