@@ -17,7 +17,7 @@ from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.i18n_tags import dinars
 from codservice.values import MAX_AMOUNT
-from orders.lifecycle import AlreadyDecided, Changed, decided, lock_one
+from orders.lifecycle import AlreadyDecided, check_seen, decided, lock_one
 from orders.models import MAX_LINES, CallNote, CallState, Order, OrderEdit, OrderItem, Status
 from orders.order_events import told
 from webhooks import events
@@ -78,8 +78,7 @@ def edit(order_id: UUID, changes: Edit, *, actor: Actor, seen_version: int | Non
     with transaction.atomic():
         order = lock_one(order_id)
         check_pending(order)
-        if seen_version not in (None, order.version):
-            raise Changed
+        check_seen(order, seen_version)
         apply(order, changes, actor=actor)
     return order
 

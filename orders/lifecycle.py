@@ -242,12 +242,17 @@ def move(
         if is_canceled and actor.role == Role.MERCHANT and seen_version is None:  # a shop's retry
             return order
         step = allowed(order, name, actor)
-        if seen_version not in (None, order.version):
-            raise Changed
+        check_seen(order, seen_version)
         if call is not None:
             _note([order], call)
         moves.write([moves.make(order, step, reason)], actor)
     return order
+
+
+def check_seen(order: Order, version: int | None) -> None:
+    """Raise Changed if the order is no longer the `version` that a person saw; None if nobody looked at it."""
+    if version not in (None, order.version):
+        raise Changed
 
 
 def allowed(order: Order, name: str, actor: Actor) -> Move:

@@ -52,24 +52,28 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
     with transaction.atomic():
         orders = _lock(shipments, account_id)
         for shipment in shipments:
-            order = orders.get(shipment.external_id) or orders.get(shipment.order_id)
-            if order is None:
-                outcomes.append(UnknownOrder(_("There is no such order.")))
-                continue
-            if shipment.seen_version not in (None, order.version):
-                outcomes.append(lifecycle.Changed())
-                continue
-            route = _route(Status(order.status), shipment.status, actor.role)
-            if route is None and _route(shipment.status, Status(order.status), actor.role) is None:
-                said = {**lifecycle.status_in_words(order), "to": shipment.status.label.lower()}
-                refusal = lifecycle.AlreadyDecided(_("The order is %(status)s; it cannot become %(to)s.") % said)
-                outcomes.append(refusal)
-                continue
-            steps += [moves.make(order, move, shipment.reason) for move in route or ()]
-            outcomes.append(bool(route))
+            try:
+                made = _steps(orders.get(shipment.external_id) or orders.get(shipment.order_id), shipment, actor.role)
+            except Refused as refused:
+                outcomes.append(refused)
+            else:
+                outcomes.append(bool(made))
+                steps += made
         if steps:
             moves.write(steps, actor)
     return outcomes
+
+
+def _steps(order: Order | None, shipment: Shipment, role: Role) -> list[moves.Step]:
+    """The moves to where the shipment is. Raises UnknownOrder, Changed, AlreadyDecided."""
+    if order is None:
+        raise UnknownOrder(_("There is no such order."))
+    lifecycle.check_seen(order, shipment.seen_version)
+    route = _route(Status(order.status), shipment.status, role)
+    if route is None and _route(shipment.status, Status(order.status), role) is None:
+        said = {**lifecycle.status_in_words(order), "to": shipment.status.label.lower()}
+        raise lifecycle.AlreadyDecided(_("The order is %(status)s; it cannot become %(to)s.") % said)
+    return [moves.make(order, move, shipment.reason) for move in route or ()]
 
 
 def leads(start: Status, end: Status, role: Role) -> bool:
