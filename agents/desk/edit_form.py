@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
+from codservice.errors import Refused
 from codservice.form_fields import AmountField, Form, FreeText, QuantityField, WrittenText
 from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
@@ -244,9 +245,12 @@ class EditForm(Form):
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
-        if data.get("version") not in (None, self.order.version):
+        try:
+            editing.check_pending(self.order)
+            lifecycle.check_seen(self.order, data.get("version"))
+        except Refused as refused:
             self.errors.clear()  # the order may have other lines by now, and so the form other fields
-            raise forms.ValidationError(lifecycle.Changed().message)
+            raise forms.ValidationError(refused.message) from None
         self._clean_place(data)
         if self.is_one_gone:
             self.add_error(None, NOT_SOLD)
@@ -340,10 +344,10 @@ class EditForm(Form):
                 edit.added.append(columns)
         return edit
 
-    def blame(self, errors: Mapping[str, Sequence[str]]) -> None:
+    def blame(self, refused: Refused) -> None:
         """Show what the rules refused; an error about the total goes beside the field that affects it."""
         beside = "discount" if "discount" in self.changed_data else "shipping_fee"
-        for name, sentences in errors.items():
+        for name, sentences in getattr(refused, "errors", {"": [refused.message]}).items():
             self.add_error(beside if name == "total_amount" else None, list(sentences))
 
 

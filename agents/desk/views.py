@@ -27,9 +27,9 @@ from codservice import days, values
 from codservice.accounts.models import User
 from codservice.accounts.sessions import by_itself
 from codservice.bidi import unturned
-from codservice.errors import Invalid, Refused
+from codservice.errors import Refused
 from codservice.i18n_tags import listed
-from orders import lifecycle, regions
+from orders import regions
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status
 
@@ -230,11 +230,14 @@ def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:
 
 def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     """The edit form. Its buttons for finding and choosing products and proposing the fee save nothing."""
-    held = claims.held(claim_id, agent=request.user).values("phone_e164")
-    orders = Order.live.filter(id=order_id, status=Status.PENDING, phone_e164__in=held).select_related("account")
-    order = orders.first()
-    if order is None:
+    held = claims.renew_or_read(claim_id, agent=request.user)
+    order = Order.live.filter(id=order_id).select_related("account").first()
+    if held is None or order is None:
         return _to_order(claim_id, order_id)  # the call screen says why
+    is_theirs = order.status == Status.PENDING and order.phone_e164 == held[0]
+    if request.method == "GET" and not is_theirs:  # a form that is sent comes back with what was written
+        messages.error(request, notices.what_happened(order_id))
+        return _to_order(claim_id, order_id)
     items = list(order.items.order_by("position"))
     if {"search", "choose", "propose"} & request.POST.keys():
         said = request.POST.dict()
@@ -253,21 +256,17 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     screen = decisions.Screen(claim_id, request.user, {order_id: form.cleaned_data["version"]})
     try:
         decisions.edit(screen, order_id, form.changes())
-    except Invalid as invalid:
-        form.blame(invalid.errors)
-        return _edit_page(request, claim_id, form)
-    except lifecycle.Changed as changed:  # what was entered stays on the page, to be copied into a fresh one
-        form.add_error(None, changed.message)
-        return _edit_page(request, claim_id, form)
-    except Refused as refused:
+    except decisions.NotHeld as refused:
         messages.error(request, refused.message)
         return _to_order(claim_id, order_id)
+    except Refused as refused:  # what was written stays on the page, to be corrected or copied
+        form.blame(refused)
+        return _edit_page(request, claim_id, form)
     messages.success(request, _("The changes are saved."))
     return _to_order(claim_id, order_id)
 
 
 def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResponse:
-    claims.renew_or_read(claim_id, agent=request.user)
     now = customer.glance(claim_id, agent=request.user)
     # The customer's other orders are no news: the call screen shows them.
     seen = {**(now.versions if now else {}), form.order.id: form["version"].value()}

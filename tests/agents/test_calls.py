@@ -710,7 +710,11 @@ def test_an_edit_writes_nothing_over_what_the_merchant_did(
     address, form = f"{screen.address}edit/{order.id}/", edit_form(order, customer_name="Aminata")
     assert browser.get(address).status_code == 200
     assert api.post(f"/api/v1/orders/{order.id}/cancel").status_code == 200
-    assert browser.post(address, form).url == f"{screen.address}?order={order.id}"
+    for sent in ({}, {"search": "1"}):
+        kept = browser.post(address, form | sent)
+        assert 'value="Aminata"' in kept.content.decode()
+    assert browser.get(address).url == f"{screen.address}?order={order.id}"
+    assert "Already canceled by" in told(browser.get(address))
     order.refresh_from_db()
     assert (order.status, order.customer_name, order.version) == ("canceled", "Amine Benali", 2)
 

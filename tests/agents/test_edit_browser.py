@@ -10,7 +10,9 @@ from playwright.sync_api import Page, Route, expect
 
 from agents.desk import claims
 from agents.models import Claim
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
+from orders import lifecycle
 from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import DESK, call_next, calls, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
@@ -520,6 +522,26 @@ def test_what_is_typed_outlives_a_save_after_the_customer_was_released(page: Pag
     settled(page)
     expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
     expect(page.get_by_role("button", name="Save the changes")).to_be_disabled()
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_is_typed_outlives_a_save_after_the_order_was_decided(
+    others: int, visit: Visits, alice: Account, order: Order, agent: User
+) -> None:
+    for _ in range(others):
+        make_order(alice)  # of the same customer, who stays the agent's either way
+    person = visit()
+    page = edit_next(person)
+    page.route("**/state/**", lambda route: route.fulfill(status=503))  # the page has not heard of it yet
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "Boutique"))
+    page.get_by_role("button", name="Save the changes").click()
+    expect(page.locator("main .errornote")).to_contain_text("Already canceled by Boutique at")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
+    page.unroute("**/state/**")
+    warned(page, "Already canceled by Boutique at")
+    expect(page.get_by_role("button", name="Save the changes")).to_be_disabled()
+    person.wrongs.clear()
 
 
 def test_who_cannot_learn_whether_an_edit_is_saved_is_told(visit: Visits, order: Order, agent: User) -> None:

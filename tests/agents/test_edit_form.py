@@ -14,7 +14,7 @@ from agents.desk.edit_form import MOST_ADDED
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from inventory.models import Product
-from orders import amending
+from orders import amending, editing
 from orders.models import Order, OrderItem, ShippingFee
 from tests.agents.screens import take
 from tests.factories import ProductFactory, make_order, order_line
@@ -103,6 +103,15 @@ def test_that_it_is_no_longer_true_is_all_that_is_said_when_its_lines_are_gone_t
     said = "The order has changed since you opened it. Read it again before you decide."
     assert page.form.errors == {"__all__": [said]}
     assert "Cité 8 Mai, Bt 4</textarea>" in page.text
+
+
+def test_what_was_written_stays_when_the_order_has_no_room_for_it(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(editing, "MOST_EDITS", 1)
+    monkeypatch.setattr(editing, "FEW_CHANGES", 0)
+    assert page.save(customer_name="Amina", customer_address="Cité 8 Mai, Bt 4").status_code == 422
+    assert "This order has reached the maximum number of changes." in page.text
+    assert "Cité 8 Mai, Bt 4</textarea>" in page.text
+    assert page.order.version == 1
 
 
 def test_the_customers_other_orders_are_no_news_but_one_that_comes_meanwhile_is(

@@ -137,8 +137,7 @@
   }, true);
 
   // Saving. Only a page may replace this one, because what is typed here is stored nowhere else. A redirect may lead to
-  // the call, once saved or when the customer is not the agent's any more, or to the login. It does not say which. Of an
-  // order that was decided meanwhile nothing can be saved: the call says so.
+  // the call, once saved or when the customer is not the agent's any more, or to the login. It does not say which.
 
   form.addEventListener("submit", async (event) => {
     if (event.defaultPrevented) return; // sent later
