@@ -47,7 +47,10 @@ class PhoneField(WrittenText):
 
 
 class LineForm(Form):
-    """A line of the order. Without a product it is no line: it was left empty, or is to be removed."""
+    """A line of the order. Without a product it is no line: it was left empty, or is to be removed.
+
+    A new line with another quantity or a price has been begun, and says that its product is missing.
+    """
 
     item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the existing line, in a correction
     product = WrittenText(label=_("Product or SKU"), max_length=255)
@@ -58,13 +61,15 @@ class LineForm(Form):
         prefix = f"line-{number}"
         initial = {name: written[f"{prefix}-{name}"] for name in self.base_fields if f"{prefix}-{name}" in written}
         super().__init__(data, prefix=prefix, initial=initial, use_required_attribute=False)
-        self.is_written = self._said("product") or (self._said("unit_price") and not self._said("item"))
+        self.has_product = self._said("product")
+        is_begun = self._said("unit_price") or (self._said("quantity") and self["quantity"].data != "1")
+        self.is_written = self.has_product or (is_begun and not self._said("item"))
         if not self.is_written:
             self.is_bound = False
 
     def ask_for_product(self) -> None:
         """Make this a line although it was left empty, so that its product says that one is needed."""
-        self.is_bound = self.is_written = True
+        self.is_bound = True
         self.fields["product"].error_messages["required"] = _("Enter at least one product.")
 
     def _said(self, name: str) -> bool:
@@ -160,9 +165,10 @@ class OrderForm(Form):
 
     def body(self) -> dict[str, Any] | None:
         """The order as a body for an import; None if something is wrong, which the fields then say."""
-        if not any(line.is_written for line in self.lines):
-            self.lines[0].ask_for_product()
         written = [line for line in self.lines if line.is_written]
+        if not any(line.has_product for line in self.lines):
+            written = written or self.lines[:1]
+            written[0].ask_for_product()
         readable = [line for line in written if line.is_valid()]
         skus = [line.cleaned_data["product"] for line in readable]
         catalog = {each.sku: each for each in Product.objects.filter(account=self.account, sku__in=skus)}

@@ -153,6 +153,7 @@ MOST = "99\u202f999\u202f999.99"
         ({"line-0-product": "", "line-0-quantity": "1", "line-0-unit_price": ""}, "Enter at least one product."),
         ({"line-0-unit_price": "100000000"}, f"Enter an amount of at most {MOST}."),
         ({"line-1-unit_price": "5"}, "This field is required."),
+        ({"line-1-quantity": "3"}, "This field is required."),
         (
             {"line-0-quantity": "10000", "line-0-unit_price": "10000"},
             f"The total would become 100\u202f000\u202f400: it must be from 0 to {MOST}.",
