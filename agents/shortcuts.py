@@ -1,6 +1,7 @@
 """Single-key shortcuts, which a person may turn off: with speech input, ordinary speech would press them."""
 
 from django.contrib import messages
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -23,7 +24,10 @@ def switch(request: HttpRequest) -> HttpResponse:
 
     The person's other sessions follow at their next sign-in.
     """
-    has_keys = request.POST.get("keys") == "on"
+    keys = request.POST.get("keys")
+    if keys not in ("on", "off"):
+        raise BadRequest("shortcuts are switched on or off")
+    has_keys = keys == "on"
     Preferences.objects.update_or_create(user=request.user, defaults={"has_keys": has_keys})
     if has_keys:
         request.session.pop(SESSION, None)
