@@ -107,5 +107,5 @@ const pressing = (() => {
   if (!navigator.onLine) setAway(true);
   settle();
 
-  return { ask, check, isDead, isSent: () => reasons.has("sent"), isShut, set };
+  return { away: said.away, ask, check, isDead, isSent: () => reasons.has("sent"), isShut, set };
 })();
