@@ -24,7 +24,7 @@ class ConsoleLoginForm(LoginForm, AdminAuthenticationForm):
 
 
 class MoveForm(Form):
-    """A decision about the order at the version that the agent saw."""
+    """What is said of an order at the version that the person saw."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
@@ -43,23 +43,21 @@ class CancelForm(ReasonForm, MoveForm):
         return CancelReason(self.cleaned_data["why"]).kept_as(self.cleaned_data["details"])
 
 
-class CallNoteForm(Form):
+class CallNoteForm(MoveForm):
     """The outcome of a call about a decided order. What is sent twice makes one note.
 
     No call can be promised here, because no queue would bring the order back."""
 
     OUTCOMES = [*(Outcome(name) for name in CallNote.CALLS if name != Outcome.CALLBACK), Outcome.NOTE]
 
-    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    note_id = forms.UUIDField(widget=forms.HiddenInput)
+    ids = "note-%s"
+
+    note_id = forms.UUIDField(widget=forms.HiddenInput, initial=uuid7)
     outcome = forms.ChoiceField(
         label=_("The call"),
         choices=[("", _("Choose an outcome")), *((outcome.value, outcome.label) for outcome in OUTCOMES)],
     )
     note = FreeText(label=_("Note"), required=False, max_length=CallNote._meta.get_field("note").max_length)
-
-    def __init__(self, data: Any = None, *, order: Order) -> None:
-        super().__init__(data, initial={"version": order.version, "note_id": uuid7()}, auto_id="note-%s")
 
     def clean(self) -> dict[str, Any]:
         if self.cleaned_data.get("outcome") == Outcome.NOTE and not self.cleaned_data.get("note"):

@@ -51,21 +51,18 @@ class Line:
     is_detailed: bool = True
 
     @property
-    def is_other(self) -> bool:
-        """Whether the line is to be another product than it was."""
-        return self.product is not None and (self.item is None or self.product.id != self.item.product_id)
+    def other(self) -> Product | None:
+        """The product that the line is to be, if that is another than it was."""
+        is_same = self.product and self.item and self.product.id == self.item.product_id
+        return None if is_same else self.product
 
     @property
     def name(self) -> str:
-        if self.product and self.is_other:
-            return self.product.name
-        return self.item.product_name if self.item else ""
+        return self.other.name if self.other else self.item.product_name if self.item else ""
 
     @property
     def price(self) -> Decimal:
-        if self.product and self.is_other:
-            return self.product.price
-        return self.item.unit_price if self.item else Decimal()
+        return self.other.price if self.other else self.item.unit_price if self.item else Decimal()
 
     @property
     def attributes(self) -> list[str]:
@@ -335,9 +332,9 @@ class EditForm(Form):
         for line in self.lines:
             quantity = 0 if data[f"remove-{line.key}"] else data[f"quantity-{line.key}"]
             columns: dict[str, Any] = {"quantity": quantity, "attributes": data[f"attributes-{line.key}"]}
-            if line.product and line.is_other:
-                columns |= {"product_id": line.product.id, "product_name": line.product.name}
-                columns |= {"sku": line.product.sku, "unit_price": line.product.price}
+            if other := line.other:
+                columns |= {"product_id": other.id, "product_name": other.name}
+                columns |= {"sku": other.sku, "unit_price": other.price}
             if line.item:
                 edit.line_changes[line.item.id] = columns
             elif quantity:

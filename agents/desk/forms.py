@@ -149,7 +149,7 @@ class OutcomeForm(Form):
     outcome = forms.ChoiceField(choices=lambda: [(name, name) for name in OutcomeForm.OUTCOMES])
     order = forms.UUIDField()
     seen = SeenField()
-    note_id = forms.UUIDField(widget=forms.HiddenInput)
+    note_id = forms.UUIDField(widget=forms.HiddenInput, initial=uuid7)
     shown_at = forms.DateTimeField(required=False)  # by the database's clock; CALLBACKS' times follow from it
     seal = forms.CharField(required=False, max_length=100)
     asked = forms.UUIDField(required=False)  # the order whose duplicates the screen has asked about
@@ -163,7 +163,7 @@ class OutcomeForm(Form):
 
     def __init__(self, data: Any = None, *, claim_id: UUID, agent: User, pause: bool = False) -> None:
         self.claim_id, self.agent = claim_id, agent
-        super().__init__(data, initial={"note_id": uuid7(), "pause": pause}, auto_id="call-%s")
+        super().__init__(data, initial={"pause": pause}, auto_id="call-%s")
         self.fields["to"].but = agent.pk
         self.fields["note"].widget.attrs["data-key"] = "n"
 
