@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any, cast
 from uuid import UUID
 
@@ -196,9 +197,10 @@ class OrderForm(Form):
 
     def _lines(self, written: list[LineForm], catalog: dict[str, Product]) -> Iterator[dict[str, Any]]:
         items = {item.id: item for item in self.items}
-        for line in written:
+        for line, at_its_place in zip_longest(written, self.items[: len(written)]):
             data, product = line.cleaned_data, catalog.get(line.cleaned_data["product"])
-            item = items.get(data["item"])
+            # An earlier press of the form has replaced the lines by these, with other ids.
+            item = items.get(data["item"], at_its_place) if data["item"] else None
             is_same = item is not None and item.product_name == data["product"]
             price = data["unit_price"] if data["unit_price"] is not None else product and product.price
             if price is None:
@@ -227,12 +229,14 @@ class CorrectionForm(OrderForm):
     """The form for an existing order. Ids and source stay, and the discount if the total is left unchanged."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    shown_total = AmountField(max_length=20, required=False, widget=forms.HiddenInput)
     id = None
     external_id = None
     source = None
 
     def __init__(self, data: Any = None, *, order: Order, items: Sequence[OrderItem] = (), **kwargs: Any) -> None:
-        written = kwargs.pop("written", None) or _written(order, items)
+        shown = _written(order, items)
+        written = kwargs.pop("written", None) or shown | {"shown_total": shown["total_amount"]}
         super().__init__(data, account=order.account, items=items, written=written, **kwargs)
         self.order = order
         self.fields["total_amount"].help_text = _(
@@ -241,13 +245,16 @@ class CorrectionForm(OrderForm):
 
     def body(self) -> dict[str, Any] | None:
         """As in OrderForm, but without `items` if no line changes, so that the catalog is not looked up again."""
-        body = super().body()
-        if body and body["items"] == [_kept(item) for item in self.items]:
+        if (body := super().body()) is None:
+            return None
+        body.pop("shown_total", None)
+        if body["items"] == [_kept(item) for item in self.items]:
             del body["items"]
         return body
 
     def _total(self, written: Decimal | None, price: Decimal) -> Decimal:
-        if written != self.order.total_amount:
+        shown = self.cleaned_data["shown_total"]
+        if written != (self.order.total_amount if shown is None else shown):
             return super()._total(written, price)
         return price - editing.discount(self.order, self.items)
 
