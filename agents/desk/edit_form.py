@@ -65,8 +65,8 @@ class Line:
         return self.other.price if self.other else self.item.unit_price if self.item else Decimal()
 
     @property
-    def attributes(self) -> list[str]:
-        return list(self.item.attributes) if self.item and self.is_detailed else []
+    def attributes(self) -> dict[str, str]:
+        return self.item.attributes if self.item and self.is_detailed else {}
 
     @property
     def most_more(self) -> int:
@@ -179,22 +179,21 @@ class EditForm(Form):
             ),
             "remove": forms.BooleanField(label=_("Remove %(product)s") % said, required=False),
         }
-        for number, name in enumerate(line.attributes):
-            value = line.item.attributes[name] if line.item else ""
+        for number, (name, value) in enumerate(line.attributes.items()):
             fields[f"detail{number}"] = WrittenText(
                 label=name, max_length=MAX_ATTRIBUTE_VALUE, required=False, initial=value
             )
         for number in range(line.most_more):
             fields[f"name{number}"] = WrittenText(
-                label=_("Detail, such as the size"), max_length=MAX_ATTRIBUTE_NAME, required=False
+                label=_("Detail, such as the size"),
+                max_length=MAX_ATTRIBUTE_NAME,
+                required=False,
+                widget=forms.TextInput({"placeholder": _("Size")}),
             )
             fields[f"value{number}"] = WrittenText(
                 label=_("What it is"), max_length=MAX_ATTRIBUTE_VALUE, required=False
             )
-        for kind, field in fields.items():
-            if kind.startswith("name"):
-                field.widget.attrs["placeholder"] = _("Size")
-            self.fields[f"{kind}-{key}"] = field
+        self.fields |= {f"{kind}-{key}": field for kind, field in fields.items()}
 
     # --- What the page shows -----------------------------------------------------------------------------------------
 
@@ -284,9 +283,8 @@ class EditForm(Form):
     def _clean_details(self, line: Line, data: dict[str, Any]) -> None:
         """Put the line's details into `attributes-…`. A cleared detail is removed; one that was empty before stays."""
         attributes = {} if line.is_detailed or line.item is None else {**line.item.attributes}
-        for number, name in enumerate(line.attributes):
+        for number, (name, before) in enumerate(line.attributes.items()):
             field = f"detail{number}-{line.key}"
-            before = line.item.attributes[name] if line.item else ""
             value = data.get(field, "") if field in self.data else before
             if value or not values.has_visible(before):
                 attributes[name] = value or before
