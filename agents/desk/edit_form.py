@@ -11,12 +11,13 @@ from django import forms
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from agents.desk import notices
 from codservice import values
 from codservice.errors import Refused
 from codservice.form_fields import AmountField, Form, FreeText, QuantityField, WrittenText
 from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
-from orders import editing, fees, lifecycle, phones, regions
+from orders import editing, fees, phones, regions
 from orders.forms import PhoneField, no_commune
 from orders.models import (
     MAX_ATTRIBUTE_NAME,
@@ -241,12 +242,9 @@ class EditForm(Form):
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
-        try:
-            editing.check_pending(self.order)
-            lifecycle.check_seen(self.order, data.get("version"))
-        except Refused as refused:
+        if data.get("version") != self.order.version:
             self.errors.clear()  # the order may have other lines by now, and so the form other fields
-            raise forms.ValidationError(refused.message) from None
+            raise forms.ValidationError(notices.what_happened(self.order.id))
         self._clean_place(data)
         if self.is_one_gone:
             self.add_error(None, NOT_SOLD)

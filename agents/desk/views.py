@@ -267,11 +267,13 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
 
 
 def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResponse:
-    now = customer.glance(claim_id, agent=request.user)
-    # The customer's other orders are no news: the call screen shows them.
-    seen = {**(now.versions if now else {}), form.order.id: form["version"].value()}
-    context = {"title": _("Edit the order"), "claim_id": claim_id, "order": form.order, "form": form, **_WATCHED}
-    context["seen"] = [f"{id_}:{version}" for id_, version in seen.items()]
+    seen = request.POST.getlist("seen")
+    if not seen:  # the customer's other orders are no news: the call screen shows them
+        now = customer.glance(claim_id, agent=request.user)
+        versions = {**(now.versions if now else {}), form.order.id: form["version"].value()}
+        seen = [f"{id_}:{version}" for id_, version in versions.items()]
+    context = {"title": _("Edit the order"), "claim_id": claim_id, "order": form.order, "form": form, "seen": seen}
+    context |= _WATCHED
     return show(request, "agents/edit.html", status=422 if form.is_bound else 200, **context)
 
 
