@@ -199,7 +199,7 @@ class OrderForm(Form):
         items = {item.id: item for item in self.items}
         for line, at_its_place in zip_longest(written, self.items[: len(written)]):
             data, product = line.cleaned_data, catalog.get(line.cleaned_data["product"])
-            # An earlier press of the form has replaced the lines by these, with other ids.
+            # An earlier press of the form may have replaced the lines by these, which have other ids.
             item = items.get(data["item"], at_its_place) if data["item"] else None
             is_same = item is not None and item.product_name == data["product"]
             price = data["unit_price"] if data["unit_price"] is not None else product and product.price
