@@ -46,7 +46,6 @@ def _by_id(do: str, table: str, is_old: str) -> str:
 WITH page AS (
     SELECT id FROM {table} WHERE id > %(id)s AND id < %(end)s ORDER BY id LIMIT %(batch)s
 ), old AS (
-    -- The locked row is checked again: its merchant may have rotated the secret since the page was read.
     SELECT id FROM {table} WHERE id = ANY(ARRAY(SELECT id FROM page)) AND {is_old}
     {{lock}}
 ), done AS (
@@ -66,6 +65,7 @@ _WEBHOOKS = _by_id(
     "webhooks_webhook",
     "deleted_at < %(before)s AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.webhook_id = webhooks_webhook.id)",
 )
+# The locked row is checked again: its merchant may have rotated the secret since the page was read.
 _PREVIOUS_SECRETS = _by_id("{clear}", "webhooks_webhook", "previous_secret_until < now()")
 _DOING = {
     "lock": "FOR UPDATE SKIP LOCKED",

@@ -231,8 +231,7 @@ def shorten() -> int:
     changed; those that another transaction has locked are left for the next time.
 
     A claim then ends after LEASE at the latest. An order that nobody has been called about is due now, and so is one
-    whose next try would come later than any merchant's rules say, or after a long closing, before whose end nobody is
-    served anyway.
+    whose next try would come later than any merchant's rules say.
     """
     longest = timedelta(days=hours.AHEAD + 1)
     with connection.cursor() as cursor:

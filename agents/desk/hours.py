@@ -15,8 +15,7 @@ from django.utils import timezone
 from agents.models import CallingRules
 
 # One row for each account and day with calling hours, or two if the day has a break: from when until when. `{accounts}`
-# selects the accounts `a`, and `{days}` is how many days there are after today. A merchant without rules has the
-# defaults of CallingRules.
+# and `{days}` select them. A merchant without rules has the defaults of CallingRules.
 WINDOWS = """
     WITH day AS (
         SELECT a.id AS account_id, d.day,
@@ -25,7 +24,7 @@ WINDOWS = """
             CASE WHEN p.opens_at IS NULL THEN r.break_from ELSE p.break_from END AS break_from,
             CASE WHEN p.opens_at IS NULL THEN r.break_until ELSE p.break_until END AS break_until
         FROM accounts_account a
-        CROSS JOIN LATERAL (
+        CROSS JOIN (
             SELECT (statement_timestamp() AT TIME ZONE 'Africa/Algiers')::date + n AS day
             FROM generate_series(0, {days}) AS n
         ) d
@@ -49,12 +48,6 @@ WINDOWS = """
         (day + closes_at) AT TIME ZONE 'Africa/Algiers'
     FROM day WHERE break_until IS NOT NULL
 """
-# The `days` of a parameter, and as many more as supervisors have closed, however many these are.
-DAYS = """%(days)s + (
-    SELECT COALESCE(sum(c.last_day - c.first_day + 1), 0)::integer FROM agents_callingperiod c
-    WHERE c.is_closed AND c.last_day >= (statement_timestamp() AT TIME ZONE 'Africa/Algiers')::date
-        AND (c.account_id = a.id OR c.account_id IS NULL)
-)"""
 _NOW = "opens_at <= statement_timestamp() AND statement_timestamp() < closes_at"
 # Steps of a statement: today's windows, and the accounts whose customers may be called now.
 TODAY = f"today AS MATERIALIZED ({WINDOWS.format(accounts='TRUE', days=0)})"
@@ -71,10 +64,12 @@ OPEN_LONG = f"""open_long AS MATERIALIZED (
 IS_OPEN = "(o.account_id IN (SELECT account_id FROM open)) IS TRUE"
 IS_OPEN_LONG = "(o.account_id IN (SELECT account_id FROM open_long)) IS TRUE"
 _OF_ORDERS = WINDOWS.format(
-    accounts="a.id IN (SELECT account_id FROM orders_order WHERE id = ANY(%(orders)s))", days=DAYS
+    accounts="a.id IN (SELECT account_id FROM orders_order WHERE id = ANY(%(orders)s))", days="%(days)s"
 )
-_OF_ACCOUNT = WINDOWS.format(accounts="a.id = %(account)s", days=DAYS)
-AHEAD = 28  # days besides closed ones: more than any series of days off and holidays
+_OF_ACCOUNT = WINDOWS.format(accounts="a.id = %(account)s", days="%(days)s")
+# Days; further than any series of days off with one closing among them. A call that would come later is planned as if
+# there were no hours; nobody is served before they begin.
+AHEAD = 28
 
 
 class Window(NamedTuple):
@@ -98,8 +93,7 @@ def defaults() -> dict[str, Any]:
 
 
 def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Windows]:
-    """The windows of the orders' merchants, for today and the given number of days after it besides those that are
-    closed, in order of time."""
+    """The windows of the orders' merchants from today on, in order of time."""
     windows: dict[UUID, Windows] = {}
     with connection.cursor() as cursor:
         values = {**defaults(), "orders": list(order_ids), "days": days}
@@ -110,7 +104,7 @@ def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Win
 
 
 def of_account(account_id: UUID, days: int) -> Windows:
-    """The merchant's windows, for the same days."""
+    """The merchant's windows for today and the given number of days after it."""
     with connection.cursor() as cursor:
         cursor.execute(f"{_OF_ACCOUNT} ORDER BY opens_at", {**defaults(), "account": account_id, "days": days})
         return [Window(opens_at, closes_at) for _account_id, opens_at, closes_at in cursor.fetchall()]

@@ -163,7 +163,7 @@ _WAITING = " UNION ALL ".join([
     *(_DUE.format(late=late, which=" OR ".join(w for each, w in _QUEUES if each == late)) for late in dict(_QUEUES)),
     *(_HEAD.format(late=late, which=which) for late, which in _QUEUES),
 ])  # fmt: skip
-_WINDOWS = hours.WINDOWS.format(accounts="a.id IN (SELECT account_id FROM waiting)", days=hours.DAYS)
+_WINDOWS = hours.WINDOWS.format(accounts="a.id IN (SELECT account_id FROM waiting)", days="%(days)s")
 _NEXT_DUE = f"""
 WITH {assignment.MINE}, waiting AS MATERIALIZED ({_WAITING}), windows AS MATERIALIZED ({_WINDOWS})
 SELECT NULLIF(called_at, statement_timestamp()), opens_at > due AND late = interval '0'

@@ -29,6 +29,7 @@ from codservice.form_fields import DayField, Form, LongSelect, WrittenText
 MOST = 200  # periods; merchants to choose from are not limited
 MOST_BEFORE = 10  # of the periods that go before one
 LONGEST = 366  # days, the last one included
+LONGEST_CLOSED = 14  # days in one entry: with days off around them still fewer than `hours.AHEAD`
 _NEEDED = {"opens_at", "closes_at"}
 # A version from before there were closed days reads these as hours, so it is one minute.
 _UNUSED = {"opens_at": time.min, "closes_at": time(0, 1), "break_from": None, "break_until": None}
@@ -78,6 +79,8 @@ class CallingPeriodForm(Form, HoursInOrder):
             self.add_error("last_day", _("These days are in the past."))
         elif first and last and (last - first).days >= LONGEST:
             self.add_error("last_day", _("A season can last at most a year. For longer, change the rules."))
+        elif data.get("is_closed") and first and last and (last - first).days >= LONGEST_CLOSED:
+            self.add_error("last_day", _("Days can be closed for two weeks at most."))
         if data.get("is_closed") and data.get("is_opening"):
             self.add_error("is_opening", _("A day is either closed or worked. Choose one."))
         return data

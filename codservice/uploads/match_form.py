@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.forms import BoundField
 from django.utils.translation import gettext
 
@@ -30,8 +31,9 @@ class MatchForm(Form):
         self.fingerprint = _with_campaign(upload, self.rows)
         super().__init__(data, initial=_proposal(upload, self.rows, self.fingerprint), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
-        # A file without headings: its first row stands in their place, and would be lost unnoticed.
-        self.is_without_headings = not any(meant(upload.titles, self.intake.columns))
+        # Probably a file without headings: its first row stands in their place, and would be lost unnoticed.
+        is_any_known = any(meant(upload.titles, self.intake.columns)) or _alike(upload, self.fingerprint).exists()
+        self.is_without_headings = not is_any_known
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
             for place, title in enumerate(upload.titles)
@@ -111,12 +113,21 @@ def _proposal(upload: Upload, rows: Sequence[Sequence[str]], fingerprint: str) -
     """
     intake = KINDS[upload.kind].intake
     found = by_cells(_places(meant(upload.titles, intake.columns)), upload.titles, rows, intake.columns)
-    before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
-    before = before.order_by("-created_at", "-id")
-    alike = before.filter(fingerprint__startswith=fingerprint[: len(fingerprint) // 2])
+    alike = _alike(upload, fingerprint)
     known, of_campaign = alike.first(), alike.filter(fingerprint=fingerprint).first()
-    places = _repeated(found, upload, known) if known else _corrected(found, upload, before[:FILES_LOOKED_AT])
+    places = _repeated(found, upload, known) if known else _corrected(found, upload, _before(upload)[:FILES_LOOKED_AT])
     return places | _texts(intake, known, of_campaign)
+
+
+def _before(upload: Upload) -> QuerySet[Upload]:
+    """The account's files of this kind whose columns were matched, the latest first."""
+    matched = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
+    return matched.order_by("-created_at", "-id")
+
+
+def _alike(upload: Upload, fingerprint: str) -> QuerySet[Upload]:
+    """Those with the same headings."""
+    return _before(upload).filter(fingerprint__startswith=fingerprint[: len(fingerprint) // 2])
 
 
 def _texts(intake: type[Intake], known: Upload | None, of_campaign: Upload | None) -> dict[str, str]:

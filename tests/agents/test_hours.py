@@ -305,27 +305,6 @@ def test_a_closed_day_goes_before_seasons_and_only_a_merchants_own_opening_befor
     assert (tomorrow in windows(worked), tomorrow in windows(closed_to)) == (True, False)
 
 
-def test_however_many_days_are_closed_in_a_row_calls_are_planned_for_when_hours_begin_again(
-    alice: Account, charlie: Account, agent: User, supervisor: User, browser: Client
-) -> None:
-    rules(alice)
-    rules(charlie)
-    called, assigned = (make_order(alice, phone=f"055000000{number}") for number in range(2))
-    elsewhere = make_order(charlie, phone="0550000009")
-    screen, seen_at = take(browser, called), timezone.now()
-    for first, last in ((0, 29), (20, 44), (45, 59)):
-        first_day, last_day = ((days.today() + timedelta(days=ahead)).isoformat() for ahead in (first, last))
-        closing = form(first_day=first_day, last_day=last_day, account=str(alice.id), is_closed="on")
-        assert browser_of(supervisor).post("/console/periods/", closing).status_code == 302
-    assert windows(elsewhere).keys() == {days.today() + timedelta(days=ahead) for ahead in range(7)}
-
-    screen.press("no_answer")
-    bulk_changes.assign([assigned.id], to=agent, seen_at=seen_at, supervisor=supervisor)
-    for order in (called, assigned):
-        order.refresh_from_db()
-        assert order.call_due_at.astimezone(ALGIERS).date() == days.today() + timedelta(days=60)
-
-
 def test_the_years_ahead_have_their_public_holidays() -> None:
     public_holidays.write(using="default")
     year = days.today().year
@@ -568,6 +547,7 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supe
         {"name": "Rama\ndan"},
         {"opens_at": ""},
         {"is_closed": "on", "is_opening": "on"},
+        {"is_closed": "on", "last_day": (days.today() + timedelta(days=14)).isoformat()},
         {"break_from": "12:00"},
         {"break_from": "12:00", "break_until": "16:00"},
     ],

@@ -289,9 +289,7 @@ def test_what_is_stopped_while_it_starts_pg_dump_leaves_none(tmp_path):
 
 @pytest.mark.parametrize("command", ["backup", "export_account"])
 def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_path):
-    """Whatever copies files elsewhere must not find half a file, whatever happens to the machine meanwhile.
-
-    What a killed process leaves is cleared away by the next one, but not what another writes at this moment."""
+    """Whatever copies files elsewhere must not find half a file, whatever happens to the machine meanwhile."""
     file, draft = tmp_path / "a.file", tmp_path / "a.file.part"
     arguments = arguments_of(command, alice)
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
@@ -299,14 +297,15 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
         running = Python("manage.py", command, str(file), *arguments, env=environment())
         eventually(lambda: waiting(other) == 1)
         assert list(tmp_path.iterdir()) == [draft]
-        with pytest.raises(CommandError, match=rf"^{draft} already exists\. Choose another name\.$"):
-            call_command(command, str(file), *arguments)
         running.kill()
         running.wait(PATIENCE)
         if command == "backup":
             eventually(lambda: waiting(other) == 0)
     assert not file.exists()
 
+    with pytest.raises(CommandError, match=rf"^{draft} already exists\. Choose another name\.$"):
+        call_command(command, str(file), *arguments)
+    draft.unlink()
     call_command(command, str(file), *arguments)
     assert list(tmp_path.iterdir()) == [file]
     assert file.stat().st_mode & 0o777 == 0o600

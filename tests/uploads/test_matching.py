@@ -464,12 +464,18 @@ def test_of_columns_with_one_heading_the_same_is_meant_again(browser: Client) ->
     assert chosen(browser, send(browser, csv_of([[*row("A2"), "1900"]], header)))["unit_price"] == "8"
 
 
+def page_of(browser: Client, upload: Upload) -> str:
+    return browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+
 def test_a_file_without_headings_is_warned_of_before_its_first_row_is_lost(browser: Client) -> None:
     warning = "We know none of these headings."
+    assert warning in page_of(browser, send(browser, csv_of([row("A2"), row("A3")], row("A1"))))
+    assert warning not in page_of(browser, send(browser, csv_of([row("A2"), row("A3")])))
+    assert warning not in page_of(browser, send(browser, csv_of([row()], ["x", *HEADER[1:3], *"abcde"])))
 
-    def page(upload: Upload) -> str:
-        return browser.get(f"/account/uploads/{upload.id}").content.decode()
 
-    assert warning in page(send(browser, csv_of([row("A2"), row("A3")], row("A1"))))
-    assert warning not in page(send(browser, csv_of([row("A2"), row("A3")])))
-    assert warning not in page(send(browser, csv_of([row()], ["x", *HEADER[1:3], *"abcde"])))
+def test_headings_that_somebody_has_matched_are_not_warned_of_again(browser: Client) -> None:
+    places = {name: str(place) for place, name in enumerate(HEADINGS)}
+    take_in(browser, send(browser, csv_of([row("A1")], "abcdefgh")), **places)
+    assert "We know none of these headings." not in page_of(browser, send(browser, csv_of([row("A2")], "abcdefgh")))

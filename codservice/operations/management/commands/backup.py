@@ -16,7 +16,7 @@ class Command(commands.Command):
 
 The file has PostgreSQL's own format (pg_dump --format=custom). It contains customers' data, and signing secrets that
 can be read only with ENCRYPTION_KEYS: keep those too, in another place. An interrupted backup leaves no file; one that
-is killed leaves FILE.part, until the next backup to FILE."""
+is killed leaves FILE.part."""
     examples = "backup /backups/codservice-2026-11-21.dump\nbackup /backups/today.dump --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

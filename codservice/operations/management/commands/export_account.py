@@ -16,7 +16,7 @@ class Command(commands.Command):
 
 It contains no keys or signing secrets. Times have their UTC offset, and amounts are in DZD. Runs in constant memory
 beside the service, and the security log notes it. Only its owner can read the file. An interrupted export leaves no
-file; one that is killed leaves FILE.part, until the next export to FILE."""
+file; one that is killed leaves FILE.part."""
     examples = "export_account yasmine.zip --account yasmine@example.dz"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
