@@ -201,15 +201,19 @@ class OrderForm(Form):
             data, product = line.cleaned_data, catalog.get(line.cleaned_data["product"])
             # An earlier press of the form may have replaced the lines by these, which have other ids.
             item = items.get(data["item"], at_its_place) if data["item"] else None
-            is_same = item is not None and item.product_name == data["product"]
             price = data["unit_price"] if data["unit_price"] is not None else product and product.price
             if price is None:
                 self._ask_for_price(line)
                 continue
-            product_id = item.product_id if is_same and item else product and product.id
+            if item is not None and item.product_name == data["product"]:
+                product_id, name = item.product_id, item.product_name
+            elif product:
+                product_id, name = product.id, product.name
+            else:
+                product_id, name = None, data["product"]
             yield {
                 "product_id": str(product_id) if product_id else None,
-                "product_name": product.name if product and not is_same else data["product"],
+                "product_name": name,
                 "quantity": data["quantity"],
                 "unit_price": price,
                 "attributes": item.attributes if item else {},

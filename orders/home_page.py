@@ -80,7 +80,8 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
     if not form.is_valid():
         chosen = HomeForm({})
         chosen.is_valid()
-    today, first, last, by = days.today(), *(chosen.cleaned_data[name] for name in ("first", "last", "by"))
+    today = days.today()
+    first, last, by = (chosen.cleaned_data[name] for name in ("first", "last", "by"))
     by = by if by in DIVISIONS else "day"
     dimensions = {Dimension.REASON, Dimension.WAIT} | (set() if by == "day" else {Dimension(by)})
     summary = daily.read(account.id, first, last, today=today, by=dimensions)
@@ -267,9 +268,10 @@ def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:
             yield [name, row.canceled_count, row.canceled_amount]
     elif by == "wait":
         yield ["minutes_from", "minutes_to", "first_call_count"]
+        bounds = [None, *WAITS, None]
         for row in sorted(summary.parts[Dimension.WAIT], key=lambda row: int(row.key)):
             number = int(row.key)
-            yield [*(WAITS[i] if 0 <= i < len(WAITS) else None for i in (number - 1, number)), row.first_call_count]
+            yield [*bounds[number : number + 2], row.first_call_count]
     else:
         columns = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
         yield [by, *(["units"] if by == "product" else []), *columns, *_RATES]

@@ -144,7 +144,7 @@ def _is_noted(call: Call) -> bool:
 def _note(orders: Sequence[Order], call: Call) -> list[CallNote]:
     return CallNote.objects.bulk_create(
         CallNote(
-            id=uuid7() if call.note_id is None else uuid5(call.note_id, str(order.id)) if number else call.note_id,
+            id=_note_id(call, order, number),
             account_id=order.account_id,
             order=order,
             outcome=call.outcome,
@@ -156,6 +156,13 @@ def _note(orders: Sequence[Order], call: Call) -> list[CallNote]:
         )
         for number, order in enumerate(orders)
     )
+
+
+def _note_id(call: Call, order: Order, number: int) -> UUID:
+    """The id of the call's note on the order at this place, from 0: its `note_id` for the first."""
+    if call.note_id is None:
+        return uuid7()
+    return uuid5(call.note_id, str(order.id)) if number else call.note_id
 
 
 # --- Moves -------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from orders.templatetags.orders import name_of
 
 MOST_FOUND = 8  # products that a search offers
 MOST_ADDED = 10  # lines that one edit adds
+_NEW_KEYS = [f"new{number}" for number in range(MOST_ADDED)]
 MORE_DETAILS = 2  # details that can be added to a line at once
 MOST_DETAILED = 20  # lines with editable details, so that the page stays small
 
@@ -149,9 +150,9 @@ class EditForm(Form):
 
     def _lines(self, items: Sequence[OrderItem]) -> list[Line]:
         said = self.data or self.initial
-        keys: dict[str, OrderItem | None] = {str(item.id): item for item in items}
-        keys |= {key: None for number in range(MOST_ADDED) if f"product-{(key := f'new{number}')}" in said}
-        self.is_full = len(keys) == len(items) + MOST_ADDED  # no more products until this is saved
+        added = [key for key in _NEW_KEYS if f"product-{key}" in said]
+        self.is_full = len(added) == MOST_ADDED  # no more products until this is saved
+        keys: dict[str, OrderItem | None] = {**{str(item.id): item for item in items}, **dict.fromkeys(added)}
         chosen = {key: values.uuid_or_none(said.get(f"product-{key}")) for key in keys}
         wanted = {*chosen.values(), *(item.product_id for item in items)} - {None}
         catalog = Product.objects.filter(account=self.order.account_id).in_bulk(wanted) if wanted else {}
@@ -250,9 +251,8 @@ class EditForm(Form):
             self.add_error(None, NOT_SOLD)
         for line in self.lines:
             self._clean_details(line, data)
-            if line.item is None or data.get(chosen := f"product-{line.key}") is None:
-                continue
-            if line.product is None or data[chosen] != line.product.id:
+            chosen = data.get(f"product-{line.key}")
+            if line.item and chosen and (line.product is None or chosen != line.product.id):
                 self.add_error(f"quantity-{line.key}", NOT_SOLD)
         return data
 
@@ -349,8 +349,7 @@ def chosen(said: Mapping[str, str]) -> dict[str, str]:
     written = dict(said)
     product, key = written.pop("choose"), written.pop("instead", "")
     if not key:
-        free = (f"new{number}" for number in range(MOST_ADDED) if f"product-new{number}" not in written)
-        key = next(free, "")
+        key = next((key for key in _NEW_KEYS if f"product-{key}" not in written), "")
         written[f"quantity-{key}"] = "1"
     return written | {f"product-{key}": product}
 

@@ -97,7 +97,8 @@ def _next_call(agent: User) -> overview.NextCall | str:
 
 def _to_order(claim_id: UUID, order_id: UUID, *, pause: bool = False) -> HttpResponse:
     """Go to the call with this order chosen, if it is still pending, and with `pause` ticked if asked for."""
-    return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}" + "&pause=on" * pause)
+    address = reverse("admin:call", args=[claim_id]) + f"?order={order_id}"
+    return redirect(f"{address}&pause=on" if pause else address)
 
 
 # --- The call screen ---------------------------------------------------------------------------------------------
@@ -319,11 +320,12 @@ def _gone(
     pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
     is_refused = form is not None and not says  # otherwise `says` tells that nothing was written
-    if not says and again is None and mine.unexpired().exists():
-        is_moved = any(order.status == Status.PENDING for order in had)
-        says = [_("The order's phone number has changed.") if is_moved else _("Nothing is left to decide.")]
-    elif not says:
-        says = [notices.why_gone(claim_id, request.user, seen)]
+    if not says:
+        if again is None and mine.unexpired().exists():
+            is_moved = any(order.status == Status.PENDING for order in had)
+            says = [_("The order's phone number has changed.") if is_moved else _("Nothing is left to decide.")]
+        else:
+            says = [notices.why_gone(claim_id, request.user, seen)]
     context = {
         "title": _("This customer is not yours now"),
         "says": says,

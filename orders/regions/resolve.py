@@ -360,7 +360,9 @@ def _wilayas_with(text: str) -> tuple[Wilaya, ...]:
         codes = set()
     places = map(gazetteer.place, codes)
     found = sorted({place.wilaya for place in places if isinstance(place, Commune)})
-    return tuple(map(gazetteer.wilayas().__getitem__, found)) if len(found) <= gazetteer.MOST_SUGGESTIONS else ()
+    if len(found) > gazetteer.MOST_SUGGESTIONS:
+        return ()
+    return tuple(gazetteer.wilayas()[code] for code in found)
 
 
 def _suggested(places: Iterable) -> tuple[Wilaya | Commune, ...]:
