@@ -344,7 +344,7 @@ class EditForm(Form):
             self.add_error(beside if name == "total_amount" else None, list(sentences))
 
 
-def chosen(said: Mapping[str, str]) -> dict[str, str]:
+def with_choice(said: Mapping[str, str]) -> dict[str, str]:
     """What was entered, with the chosen product in the line named by `instead`, or in a new line at the end."""
     written = dict(said)
     product, key = written.pop("choose"), written.pop("instead", "")

@@ -20,7 +20,7 @@ from django.utils.translation import ngettext
 
 from agents.console import show
 from agents.desk import claims, customer, decisions, hours, notices, overview, planning, shown
-from agents.desk.edit_form import EditForm, chosen
+from agents.desk.edit_form import EditForm, with_choice
 from agents.desk.forms import OutcomeForm, read_seen
 from agents.models import Claim
 from codservice import days, values
@@ -242,7 +242,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     items = list(order.items.order_by("position"))
     if {"search", "choose", "propose"} & request.POST.keys():
         said = request.POST.dict()
-        form = EditForm(order=order, items=items, written=chosen(said) if "choose" in said else said)
+        form = EditForm(order=order, items=items, written=with_choice(said) if "choose" in said else said)
         if "propose" in said:
             form.take_fee()
         return _edit_page(request, claim_id, form)
