@@ -48,10 +48,10 @@ class WholeOrder:
     call_notes: list[CallNote]
     status_changes: list[StatusChange]
     edits: list[OrderEdit]
-    duplicates: list[Duplicate] = field(default_factory=list)  # those that are on the screen first
+    duplicates: list[Duplicate] = field(default_factory=list)  # those on the screen themselves come first
     scripts: list[Script] = field(default_factory=list)
     has_older: bool = False  # whether there are older calls or edits than those read
-    beside: list[int] = field(default_factory=list)  # these duplicates' numbers on the screen, from 1
+    duplicate_numbers: list[int] = field(default_factory=list)  # on the screen, from 1, of those that are on it
     more_lines: int = 0  # the number of lines that are not read
 
     @property
@@ -68,7 +68,7 @@ class WholeOrder:
     @property
     def elsewhere(self) -> list[Duplicate]:
         """The duplicates that are not on the screen themselves."""
-        return self.duplicates[len(self.beside) :]
+        return self.duplicates[len(self.duplicate_numbers) :]
 
 
 @dataclass
@@ -132,7 +132,7 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
     numbers = {entry.order.id: number for number, entry in enumerate(pending, 1)}
     for entry in pending:
         entry.duplicates = sorted(found[entry.order.id], key=lambda other: other.id not in numbers)
-        entry.beside = sorted(numbers[other.id] for other in entry.duplicates if other.id in numbers)
+        entry.duplicate_numbers = sorted(numbers[other.id] for other in entry.duplicates if other.id in numbers)
     history = Counter(order.status for order in earlier)
     return Customer(claim_id, shown_at, pending, earlier, dict(history))
 
