@@ -73,13 +73,13 @@ class WholeOrder:
 
 @dataclass
 class Customer:
-    """A claimed customer. `earlier` are the latest decided orders, and `history` counts them by status."""
+    """A claimed customer. `earlier` are the latest decided orders."""
 
     claim_id: UUID
     shown_at: datetime  # by the database's clock
     pending: list[WholeOrder]
     earlier: list[Order]
-    history: dict[str, int]
+    decided_counts: dict[str, int]  # of `earlier`, by status
 
     @cached_property
     def has_one_address(self) -> bool:
@@ -133,8 +133,8 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
     for entry in pending:
         entry.duplicates = sorted(found[entry.order.id], key=lambda other: other.id not in numbers)
         entry.duplicate_numbers = sorted(numbers[other.id] for other in entry.duplicates if other.id in numbers)
-    history = Counter(order.status for order in earlier)
-    return Customer(claim_id, shown_at, pending, earlier, dict(history))
+    counts = Counter(order.status for order in earlier)
+    return Customer(claim_id, shown_at, pending, earlier, dict(counts))
 
 
 def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:

@@ -164,7 +164,7 @@ def _screen(
         asks=asks,
         whatsapp=first.phone_e164.removeprefix("+") if first.phone_e164[4:5] in "567" else "",
         sum_of_all=sum(entry.order.total_amount for entry in found.pending),
-        counted=[(each.label, found.history[each], each) for each in Status if each in found.history],
+        counted=[(each.label, found.decided_counts[each], each) for each in Status if each in found.decided_counts],
         status=status,
         **_WATCHED,
     )
