@@ -48,19 +48,19 @@ _FREE = """
       AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND {unexpired})
     ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """
-_OF_THEIRS = f"{assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
-# In the order of service: the agent's own promises, of any merchant; overdue promises of others; new orders; retries.
-_SERVED = (
+_OF_SERVED_MERCHANTS = f"{assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
+# The agent's own promises, of any merchant; overdue promises of others; new orders; retries.
+_IN_ORDER_OF_SERVICE = (
     (
         "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s",
         hours.IS_OPEN,
     ),
     (
         "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() - %(overdue)s::interval",
-        f"{_OF_THEIRS} AND {hours.IS_OPEN_LONG}",
+        f"{_OF_SERVED_MERCHANTS} AND {hours.IS_OPEN_LONG}",
     ),
-    ("o.call_state = 'new' AND o.call_due_at <= statement_timestamp()", _OF_THEIRS),
-    ("o.call_state = 'retry' AND o.call_due_at <= statement_timestamp()", _OF_THEIRS),
+    ("o.call_state = 'new' AND o.call_due_at <= statement_timestamp()", _OF_SERVED_MERCHANTS),
+    ("o.call_state = 'retry' AND o.call_due_at <= statement_timestamp()", _OF_SERVED_MERCHANTS),
 )
 _NEXT = """
 WITH {open}, held AS (
@@ -73,7 +73,7 @@ WITH {open}, held AS (
         ) ORDER BY (c.id = %(first)s::uuid) DESC NULLS LAST, c.claimed_at LIMIT 1
     ) RETURNING id
 ), free AS MATERIALIZED (
-    -- Otherwise the first free order, in the order of _SERVED: COALESCE stops at the first query that finds one. The
+    -- Otherwise the first free order, by _IN_ORDER_OF_SERVICE: COALESCE stops at the first query that finds one. The
     -- order's row is locked.
     SELECT CASE WHEN NOT EXISTS (SELECT FROM held) AND EXISTS (SELECT FROM open) THEN COALESCE({served}) END AS order_id
 ), claimed AS (
@@ -92,7 +92,7 @@ SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id 
     open=f"{hours.OPEN}, {hours.OPEN_LONG}, {assignment.MINE}, {assignment.SERVED}",
     unexpired=_UNEXPIRED,
     served=", ".join(
-        f"({_FREE.format(due=due, may_call=may_call, unexpired=_UNEXPIRED)})" for due, may_call in _SERVED
+        f"({_FREE.format(due=due, may_call=may_call, unexpired=_UNEXPIRED)})" for due, may_call in _IN_ORDER_OF_SERVICE
     ),
 )
 _TAKE = f"""
