@@ -97,8 +97,8 @@ def apply(order: Order, changes: Edit, *, actor: Actor) -> None:
     """
     before = list(order.items.order_by("position"))
     discounted = discount(order, before) + changes.discounted
-    line_edits, after = _edit_lines(order, before, changes)
-    wanted = [*_edit_fields(order, changes), *_edit_sums(order, after, discounted, changes)]
+    line_edits, after = _write_lines(order, before, changes)
+    wanted = [*_field_changes(order, changes), *_sum_changes(order, after, discounted, changes)]
     written = [change for change in wanted if change.old != change.new]
     edits = [*written, *line_edits]
     if not edits:
@@ -181,7 +181,7 @@ _FIELDS = (
 )
 
 
-def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
+def _field_changes(order: Order, changes: Edit) -> list[FieldChange]:
     """The changes of the order's plain fields. A changed wilaya replaces the commune too."""
     given = {name: new for name in _FIELDS if (new := getattr(changes, name)) is not None}
     written = [
@@ -197,7 +197,7 @@ def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
     return written
 
 
-def _edit_sums(order: Order, lines: Iterable[OrderItem], discounted: Decimal, changes: Edit) -> list[FieldChange]:
+def _sum_changes(order: Order, lines: Iterable[OrderItem], discounted: Decimal, changes: Edit) -> list[FieldChange]:
     """The changes of fee and total; a total that is not given follows the lines and the fee."""
     fee = order.shipping_fee if changes.shipping_fee is None else changes.shipping_fee
     total = _full_price(lines, fee) - discounted if changes.total_amount is None else changes.total_amount
@@ -209,7 +209,7 @@ def _edit_sums(order: Order, lines: Iterable[OrderItem], discounted: Decimal, ch
     ]
 
 
-def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[list[FieldChange], list[OrderItem]]:
+def _write_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[list[FieldChange], list[OrderItem]]:
     """Write the changes of the lines. Returns these changes, and the lines that the order then has."""
     if changes.lines is not None:
         after = _items(order, changes.lines)
