@@ -42,7 +42,7 @@ class Edit:
     The codes belong to the texts beside them, as in an import; an empty second phone removes it. `line_changes` maps
     item ids to new columns; a quantity of 0 removes the line. `added` lines are appended. Instead of both, `lines`
     replace all lines. Added lines and these are rows as in an import. Without a `total_amount` the total keeps the
-    order's `discount`; `discounted` is taken off besides.
+    order's `discount`; `more_discount` is taken off besides.
     """
 
     customer_name: str | None = None
@@ -59,7 +59,7 @@ class Edit:
     notes: str | None = None
     shipping_fee: Decimal | None = None
     total_amount: Decimal | None = None
-    discounted: Decimal = Decimal(0)
+    more_discount: Decimal = Decimal(0)
     line_changes: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     added: list[dict[str, Any]] = field(default_factory=list)
     lines: list[dict[str, Any]] | None = None
@@ -96,9 +96,9 @@ def apply(order: Order, changes: Edit, *, actor: Actor) -> None:
     or more than MAX_LINES would be left, or the total would leave its bounds; then the transaction must be rolled back.
     """
     before = list(order.items.order_by("position"))
-    discounted = discount(order, before) + changes.discounted
+    new_discount = discount(order, before) + changes.more_discount
     line_edits, after = _write_lines(order, before, changes)
-    wanted = [*_field_changes(order, changes), *_sum_changes(order, after, discounted, changes)]
+    wanted = [*_field_changes(order, changes), *_sum_changes(order, after, new_discount, changes)]
     written = [change for change in wanted if change.old != change.new]
     edits = [*written, *line_edits]
     if not edits:
@@ -197,10 +197,10 @@ def _field_changes(order: Order, changes: Edit) -> list[FieldChange]:
     return written
 
 
-def _sum_changes(order: Order, lines: Iterable[OrderItem], discounted: Decimal, changes: Edit) -> list[FieldChange]:
+def _sum_changes(order: Order, lines: Iterable[OrderItem], new_discount: Decimal, changes: Edit) -> list[FieldChange]:
     """The changes of fee and total; a total that is not given follows the lines and the fee."""
     fee = order.shipping_fee if changes.shipping_fee is None else changes.shipping_fee
-    total = _full_price(lines, fee) - discounted if changes.total_amount is None else changes.total_amount
+    total = _full_price(lines, fee) - new_discount if changes.total_amount is None else changes.total_amount
     if total != order.total_amount:
         check_total(total)
     return [

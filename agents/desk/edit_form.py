@@ -320,7 +320,7 @@ class EditForm(Form):
             phone = data["customer_phone_2"]
             edit.customer_phone_2, edit.phone_2_e164 = phone, phones.to_e164(phone) if phone else ""
         if "discount" in self.data:
-            edit.discounted = (data["discount"] or Decimal()) - self.discount_before
+            edit.more_discount = (data["discount"] or Decimal()) - self.discount_before
         if wilaya.code != order.wilaya_code:
             edit.customer_wilaya, edit.wilaya_code = str(wilaya), wilaya.code
         if wilaya.code != order.wilaya_code or (commune.code if commune else None) != order.commune_code:
