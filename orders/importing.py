@@ -66,7 +66,11 @@ def import_orders(
     for order, errors in read:
         errors |= unknown_products(order, catalog)
     ids = ids or [uuid7() for _ in read]
-    rows = [_row(order, id_, account_id, catalog) for id_, (order, errors) in zip(ids, read, strict=True) if not errors]
+    rows = [
+        _completed(order, id_, account_id, catalog)
+        for id_, (order, errors) in zip(ids, read, strict=True)
+        if not errors
+    ]
     written = _insert(account_id, rows, actor) if rows else {}
     if not skip_known:
         refused = {order.get("external_id") for order, _ in read if order.get("id") not in written}
@@ -125,7 +129,7 @@ def orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | N
         return dict(cursor.fetchall())
 
 
-def _row(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Product]) -> Row:
+def _completed(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Product]) -> Row:
     """The same dict, completed with ids, its event, and what the catalog knows of its lines."""
     order["id"], order["account_id"], order["event_id"] = id_, account_id, uuid7()
     order["event"] = _event(order)
