@@ -115,7 +115,7 @@ def _refusal(index: int, update: Update, found: "list[_Named | None]") -> Refusa
 
 
 class _Named(NamedTuple):
-    """A product that updates name, with its stock before.
+    """A product that some update names by sku or id, with its stock before.
 
     `entry` is the first update that names it and no other product, and `is_changed` is whether that one was applied.
     """

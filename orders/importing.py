@@ -81,15 +81,16 @@ def import_orders(
 def _outcomes(
     read: Sequence[tuple[Row, Errors]], taken: dict[str | None, UUID], written: dict[UUID, datetime]
 ) -> list[OrderBody | Invalid]:
-    later = set(written)  # of bodies that come later in `read`: an order of theirs makes no earlier body a duplicate
+    still_ahead = set(written)  # ids of the orders of bodies not reached yet: a body repeats none of these
     outcomes: list[OrderBody | Invalid] = []
     for order, errors in read:
         if (id_ := order.get("id")) in written:
-            later.remove(id_)
+            still_ahead.remove(id_)
             outcomes.append(bodies.imported(order | {"status": Status.PENDING, "created_at": written[id_]}))
             continue
         other = taken.get(order.get("external_id"))
-        is_duplicate = not errors or (other is not None and other not in later)
+        # With no error of its own, only its external id can have kept it from being written.
+        is_duplicate = not errors or (other is not None and other not in still_ahead)
         outcomes.append(DuplicateExternalId(errors, other) if is_duplicate else Invalid(errors))
     return outcomes
 

@@ -230,8 +230,8 @@ def shorten() -> int:
     """Mend what was written while the database's clock was ahead, once it is set back. Returns the number of rows
     changed; those that another transaction has locked are left for the next time.
 
-    A claim then ends after LEASE at the latest. An order that nobody has been called about is due now, and so is one
-    whose next try would come later than any merchant's rules say.
+    A claim then ends after LEASE at the latest. An order that nobody has been called about is due now if it would wait
+    longer than a skipped one, and so is one whose next try would come later than any merchant's rules say.
     """
     longest = timedelta(days=hours.AHEAD + 1)
     with connection.cursor() as cursor:

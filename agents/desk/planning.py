@@ -35,8 +35,8 @@ def after(
 
     `tried` are the times of its earlier unanswered calls, `windows` when its merchant's customers may be called. After
     the last attempt it waits for a supervisor, as does one with a wrong number or one handed over to nobody in
-    particular. A colleague's call is due when hours begin: nobody would be served it earlier, and by then it would be
-    late.
+    particular. A call handed to a colleague is due at once within hours, otherwise when they begin: due earlier, it
+    would be late by then.
 
     An unanswered call neither changes a promise that is still ahead nor takes an order back from review, whichever of
     the customer's orders it was about. Raises ValueError for an outcome that does not imply a next call.
@@ -83,6 +83,7 @@ def assigned(
     if not customers:
         return {}
     now = customers[0][0].now
+    # A turn is a moment for a call, one every PACE from now on, numbered from 0. `taken` are the numbers in use.
     plans, taken = dict[UUID, CallPlan](), set[int]()
     for due_at in sorted(promised):
         _take(count(max(0, _turn(due_at, now))), taken)
@@ -104,7 +105,7 @@ def _take(turns: Iterable[int], taken: set[int]) -> int:
 
 
 def _turn(at: datetime, now: datetime) -> int:
-    """The number of the first turn at or after `at`. There is one every PACE from now on."""
+    """The number of the first turn at or after `at`; 0 or less if that is past."""
     return ceil((at - now) / PACE)
 
 
@@ -118,9 +119,9 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
 
     Never before `retry_minutes` are over and, if there are any, never outside the merchant's `windows`. The part of the
     day with the fewest unanswered calls is preferred, and of several the soonest; the last call that counts for a part
-    counts twice. That part is awaited until the end of the next working day at most: one that only other hours have,
-    such as a season's, may be weeks away. A call outside all hours, the usual ones and those of `windows`, counts for
-    no part.
+    counts twice. Only two days are considered, that on which the wait ends and the next with hours: a part of the day
+    that only a season's hours have may be weeks away. A call outside all hours, the usual ones and those of `windows`,
+    counts for no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)
     hours = {*rules.shifts, *((_clock(opens), _clock(closes)) for opens, closes in windows)}
