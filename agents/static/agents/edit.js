@@ -15,7 +15,7 @@
 
   const point = (0.5).toLocaleString(document.documentElement.lang)[1];
 
-  function show() {
+  function showTotal() {
     const [fee, discount] = [form.elements.shipping_fee, form.elements.discount].map((field) => centimes(field.value));
     if (fee === null || discount === null) return;
     let sum = fee + centimes(form.dataset.surcharge) - discount;
@@ -31,8 +31,8 @@
     total.value = (sum < 0 ? "-" : "") + dinars + (rest ? point + String(rest).padStart(2, "0") : "");
   }
 
-  form.addEventListener("input", show);
-  show();
+  form.addEventListener("input", showTotal);
+  showTotal();
 
   // --- The other buttons: they fetch the page as it would come back, and take over parts of it ---
 
@@ -123,7 +123,7 @@
     const line = `#lines tr:has([name="${name}"])`;
     if (form.elements[name]) take(line, page, sent);
     else document.getElementById("lines").append(page.querySelector(line));
-    show();
+    showTotal();
     if (!isHere) return;
     form.elements[name].focus();
     form.elements[name].select();
@@ -184,7 +184,7 @@
       const field = form.elements[name];
       if (field.value === sent.get(name)) field.value = page.querySelector(`[name=${name}]`).value;
     }
-    show();
+    showTotal();
   }
 
   const buttons = { search, choose, propose };
