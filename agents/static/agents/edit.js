@@ -7,20 +7,23 @@
 
   // --- The total, in centimes to avoid binary fractions ---
 
+  const point = (0.5).toLocaleString(document.documentElement.lang)[1];
+
   function centimes(text) {
+    // Arabic digits begin at U+0660 or U+06F0, so that the rest of a division by 16 is a digit's value.
     const plain = text.replace(/[\s٬]/g, "").replace(/[٠-٩۰-۹]/g, (digit) => digit.charCodeAt() % 16);
     const amount = /^(\d*)(?:[.,٫،](\d{0,2}))?$/.exec(plain);
     return amount && Number(amount[1] || 0) * 100 + Number((amount[2] || "").padEnd(2, "0"));
   }
 
-  const point = (0.5).toLocaleString(document.documentElement.lang)[1];
-
   function showTotal() {
-    const [fee, discount] = [form.elements.shipping_fee, form.elements.discount].map((field) => centimes(field.value));
+    const fee = centimes(form.elements.shipping_fee.value);
+    const discount = centimes(form.elements.discount.value);
     if (fee === null || discount === null) return;
     let sum = fee + centimes(form.dataset.surcharge) - discount;
     for (const row of form.querySelectorAll("tr[data-price]")) {
-      const [quantity, remove] = ["quantity", "remove"].map((kind) => row.querySelector(`[name^="${kind}-"]`));
+      const quantity = row.querySelector('[name^="quantity-"]');
+      const remove = row.querySelector('[name^="remove-"]');
       const now = remove.checked ? 0 : Number(quantity.value || 0);
       quantity.readOnly = remove.checked;
       row.classList.toggle("removed", now === 0);
@@ -33,6 +36,26 @@
 
   form.addEventListener("input", showTotal);
   showTotal();
+
+  // --- A change of wilaya, by code: another spelling or unreadable text is no change ---
+
+  const shown = form.querySelector("[data-places]").dataset;
+  const communes = {}; // what was last typed for each wilaya
+  let { wilaya } = shown;
+  let feeFor = wilaya; // the wilaya that the proposed fee is for
+
+  function move(code, written) {
+    if (!code || code === wilaya) return;
+    const { commune } = form.elements;
+    if (commune.value === written) { // not retyped since for the new wilaya
+      communes[wilaya] = written;
+      commune.value = communes[code] ?? "";
+    }
+    wilaya = code;
+  }
+
+  combobox(form.elements.wilaya, shown.places, { chosen: (code) => move(code, form.elements.commune.value) });
+  combobox(form.elements.commune, shown.places, { around: form.elements.wilaya });
 
   // --- The other buttons: they fetch the page as it would come back, and take over parts of it ---
 
@@ -54,7 +77,8 @@
 
   /** Take over a part of the page. What was typed there since sending stays, and so does the focus. */
   function take(part, page, sent) {
-    const [now, next] = [document, page].map((each) => each.querySelector(part));
+    const now = document.querySelector(part);
+    const next = page.querySelector(part);
     let focused;
     for (const field of now.querySelectorAll("input, select")) {
       const again = next.querySelector(`[name="${field.name}"]`);
@@ -187,6 +211,7 @@
     showTotal();
   }
 
+  let typing; // the timer of the search for what is being typed
   const buttons = { search, choose, propose };
   form.addEventListener("click", (event) => {
     const button = event.target.closest("button[name]");
@@ -196,7 +221,6 @@
     buttons[button.name](button.value);
   });
 
-  let typing;
   form.elements.q.addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(search, 250);
@@ -211,26 +235,6 @@
     if (event.target.name === "delivery_type") propose(true);
     if (event.target.name === "wilaya") propose(false);
   });
-
-  // --- A change of wilaya, by code: another spelling or unreadable text is no change ---
-
-  const shown = form.querySelector("[data-places]").dataset;
-  const communes = {}; // what was last typed for each wilaya
-  let { wilaya } = shown;
-  let feeFor = wilaya;
-
-  function move(code, written) {
-    if (!code || code === wilaya) return;
-    const { commune } = form.elements;
-    if (commune.value === written) { // not retyped since for the new wilaya
-      communes[wilaya] = written;
-      commune.value = communes[code] ?? "";
-    }
-    wilaya = code;
-  }
-
-  combobox(form.elements.wilaya, shown.places, { chosen: (code) => move(code, form.elements.commune.value) });
-  combobox(form.elements.commune, shown.places, { around: form.elements.wilaya });
 
   form.querySelector("[aria-invalid]")?.focus(); // the refused field
 })();

@@ -1,18 +1,18 @@
 // When buttons work: not while a form is being sent, not while the service is out of reach, and not in the first
 // data-settles milliseconds of a deciding screen (the service itself refuses early presses only of call outcomes).
-// isShut: buttons are shown as disabled; not while sending, because disabled ones would not be sent.
-// isDead: a press on this does nothing.
 "use strict";
 
 const pressing = (() => {
   const said = document.currentScript.dataset;
   document.documentElement.dataset.keys = said.keys;
-  const reasons = new Set(); // new, sent, away
+  // Why buttons do not work now: the screen is "new", a form is being "sent", the service is "away".
+  const reasons = new Set();
   let isChecked = false; // the form being sent has found the service up
-  let settling, rechecking, stopping, warning;
+  let settling, rechecking, stopping; // timers
+  let warning; // the notice while the service is away
 
-  function set(reason, isDead) {
-    if (isDead) reasons.add(reason);
+  function set(reason, holds) {
+    if (holds) reasons.add(reason);
     else reasons.delete(reason);
     if (reasons.size) document.documentElement.dataset.dead = [...reasons].join(" ");
     else delete document.documentElement.dataset.dead;
@@ -20,6 +20,7 @@ const pressing = (() => {
     document.dispatchEvent(new Event("pressing"));
   }
 
+  /** Whether buttons are shown as disabled. Not while sending, because disabled ones would not be sent. */
   const isShut = () => reasons.has("new") || reasons.has("away");
 
   function settle() {
@@ -60,7 +61,7 @@ const pressing = (() => {
   addEventListener("offline", () => setAway(true));
   addEventListener("online", check);
 
-  /** On a new screen, only its fieldsets are dead. */
+  /** Whether a press on this does nothing. On a new screen, that is so only in its fieldsets. */
   function isDead(target) {
     return reasons.has("sent") || reasons.has("away") || (reasons.has("new") && Boolean(target?.closest("fieldset[data-needs]")));
   }
