@@ -77,20 +77,23 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show the same form with the order's values, or change the order. An agent who has the order open is told.
 
-    If the order has changed since the page was opened, the form is refused but keeps what was written, to be copied
-    into a new one; unless the order already is as written, as after the first press of two.
+    If the order has changed or was decided since the page was opened, the form is refused but keeps what was written,
+    to be copied into a new one; unless the order already is as written, as after the first press of two.
     """
     order = get_object_or_404(Order.objects.select_related("account"), id=id, account=account)
-    if order.status != Status.PENDING:
-        messages.error(request, _("The order has been decided and can no longer be changed."))
-        return redirect("account-order", id=id)
+    decided = "" if order.status == Status.PENDING else _("The order has been decided and can no longer be changed.")
     items = list(order.items.order_by("position"))
     if request.method != "POST":
+        if decided:
+            messages.error(request, decided)
+            return redirect("account-order", id=id)
         lines = min(len(items) + 1, MAX_LINES)
         return _page(request, CorrectionForm(order=order, items=items, lines=lines), order)
     if "more" in request.POST:
         return _page(request, _with_more_lines(request, partial(CorrectionForm, order=order)), order)
     form = CorrectionForm(request.POST, order=order, items=items, lines=max(_shown_lines(request), LINES))
+    if decided:
+        form.add_error(None, decided)
     if (body := form.body()) is None:
         return _page(request, form, order, status=422)
     seen = body.pop("version")
@@ -105,13 +108,10 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     except Invalid as invalid:
         _blame(form, invalid)
         return _page(request, form, order, status=422)
-    except lifecycle.Changed as changed:
-        form.add_error(None, changed.message)
-        return _page(request, form, order, status=changed.status)
     except Refused as refused:
-        messages.error(request, refused.message)
-    else:
-        messages.success(request, _("The order is saved."))
+        form.add_error(None, refused.message)
+        return _page(request, form, order, status=refused.status)
+    messages.success(request, _("The order is saved."))
     return redirect("account-order", id=id)
 
 

@@ -14,11 +14,11 @@ from django.test import Client
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
 from codservice.errors import Invalid
-from orders import amending, lifecycle
+from orders import amending, editing, lifecycle
 from orders.forms import CorrectionForm, OrderForm
 from orders.models import MAX_LINES, Order, ShippingFee
 from orders.serializers import SENT
-from tests.factories import ProductFactory, make_order, order_line
+from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.orders.moves import edits
 
 PAGE = "/account/orders/new"
@@ -409,14 +409,29 @@ def test_a_second_press_is_not_told_that_somebody_else_changed_it(
     assert SecurityEntry.objects.filter(action="order_corrected").count() == 1
 
 
-def test_a_decided_order_is_not_corrected(browser: Client, order: Order, alice: Account) -> None:
-    seen = fields(browser, order)
-    lifecycle.cancel(order.id, account_id=alice.id, actor=Actor(Role.MERCHANT, "shop"))
-    for answer in (
-        browser.get(f"{PAGE[:-3]}{order.id}/correct"),
-        browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "No"}),
-    ):
-        assert answer.url == f"/account/orders/{order.id}"
+def test_a_decided_order_is_not_corrected_but_nothing_written_is_lost(browser: Client, order: Order) -> None:
+    written = fields(browser, order) | {"notes": "Call at six", "line-2-product": "ROBE-M", "line-2-quantity": "5"}
+    lifecycle.confirm(order.id, actor=Actor.of_staff(AgentFactory()))
+    opened = browser.get(f"{PAGE[:-3]}{order.id}/correct")
+    assert opened.url == f"/account/orders/{order.id}"
+    answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", written)
+    assert answer.status_code == 422
+    html = answer.content.decode()
+    assert "The order has been decided and can no longer be changed." in html
+    assert "Call at six</textarea>" in html
+    assert 'value="ROBE-M"' in html
+    assert edits(order) == {}
+
+
+def test_a_correction_for_which_an_order_has_no_room_is_not_lost(
+    browser: Client, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(editing, "FEW_CHANGES", 0)
+    monkeypatch.setattr(editing, "MOST_EDITS", 1)
+    answer = correct(browser, order, notes="Call at six", customer_name="Lynda Aït")
+    assert answer.status_code == 422
+    assert "This order has reached the maximum number of changes." in answer.content.decode()
+    assert "Call at six</textarea>" in answer.content.decode()
     assert edits(order) == {}
 
 
