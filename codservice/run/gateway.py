@@ -103,6 +103,7 @@ class Gateway:
         answer, key, body = Answer(), "", b""
         if self.is_leaving:
             send = _parting(send)
+        scope["method"] = scope["method"].upper()  # as Django does, so that a login by "post" is seen as one
         try:
             _check_head(scope)
             lane = self._lane(scope)
@@ -144,8 +145,12 @@ class Gateway:
         if not declared and not is_chunked:
             return "", b""
         key, limit = _key_and_limit(scope, headers)
-        is_small = not is_chunked and declared <= SMALL_BODY_BYTES
-        quarters = 4 if key and self._is_known(key) else 3 if is_small else 2
+        if key and self._is_known(key):
+            most = MAX_HELD_BYTES
+        elif not is_chunked and declared <= SMALL_BODY_BYTES:
+            most = MAX_HELD_BYTES * 3 // 4
+        else:
+            most = MAX_HELD_BYTES // 2
         body, seen, is_refused = bytearray(), 0, False
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -156,7 +161,7 @@ class Gateway:
                     piece = message.get("body", b"")
                     seen += len(piece)
                     kept = piece[: limit - len(body)]
-                    if self._bodies.take(key, len(kept), MAX_HELD_BYTES * quarters // 4):
+                    if self._bodies.take(key, len(kept), most):
                         body += kept
                     else:
                         self._bodies.give_back(key, len(body))
@@ -165,7 +170,7 @@ class Gateway:
                         break
             if is_refused:
                 raise _Refused(503, "unavailable", "Too many requests at once. Try again in a moment.")
-            if seen > limit == SMALL_BODY_BYTES:
+            if limit == SMALL_BODY_BYTES and seen > limit:  # a page, to a client that is not signed in
                 raise _Refused(413, "payload_too_large", "Sign in before you send so much.")
         except BaseException as error:
             self._bodies.give_back(key, len(body))
@@ -308,11 +313,7 @@ def _is_search(scope: Message) -> bool:
 
 
 def _check_head(scope: Message) -> None:
-    """Put the method in capitals, as Django does, so that a login by `post` is seen as one too.
-
-    Refuses an address or headers that are longer than anything that makes sense.
-    """
-    scope["method"] = scope["method"].upper()
+    """Refuse an address or headers that are longer than anything that makes sense."""
     if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_TARGET_BYTES:
         raise _Refused(414, "uri_too_long", f"The address is longer than {MAX_TARGET_BYTES >> 10} KiB.")
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:

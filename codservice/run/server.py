@@ -92,6 +92,7 @@ class Server(MPServer):
 
     def _spawn_worker(self, *args: Any, **kwargs: Any) -> Any:
         worker = super()._spawn_worker(*args, **kwargs)
+        # It forks with STOPS blocked.
         worker.start = stops_held_back()(worker.start)  # type: ignore[method-assign]
         # A thread of granian collects ended processes. Until that thread is told, granian thinks that the process
         # refuses to stop, and kills whichever process has its number by then.

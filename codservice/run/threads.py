@@ -5,9 +5,10 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-_Step = tuple[asyncio.Future[bytes], Callable[..., bytes], Any]
+T = TypeVar("T")
+_Step = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 class Threads:
@@ -24,11 +25,13 @@ class Threads:
         for number in range(count):
             threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
 
-    async def run(self, step: Callable[..., bytes], *arguments: Any) -> bytes:
-        done = asyncio.get_running_loop().create_future()
+    async def run(self, step: Callable[..., T], *arguments: Any) -> T:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
-            put = self._idle.pop().put if self._idle else self._waiting.append
-            put((done, step, arguments))
+            if self._idle:
+                self._idle.pop().put((done, step, arguments))
+            else:
+                self._waiting.append((done, step, arguments))
         return await done
 
     def _work(self) -> None:
@@ -39,14 +42,17 @@ class Threads:
                     given.put(self._waiting.popleft())
                 else:
                     self._idle.append(given)
-            _take(*given.get())
+            _run_step(*given.get())
 
 
-def _take(done: asyncio.Future[bytes], step: Callable[..., bytes], arguments: Any) -> None:
-    """Take a step, and tell the loop what came of it. A thread that waits holds no request: this call has ended."""
+def _run_step(done: asyncio.Future[Any], step: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Run a step and hand its result to the loop.
+
+    In a function of its own, so that a waiting thread keeps no request alive in its variables.
+    """
     if done.cancelled():
         return
-    result, error = b"", None
+    result = error = None
     try:
         result = step(*arguments)
     except BaseException as raised:  # also SystemExit, or a panic in Rust, which would end the thread
@@ -55,7 +61,7 @@ def _take(done: asyncio.Future[bytes], step: Callable[..., bytes], arguments: An
     done.get_loop().call_soon_threadsafe(_settle, done, result, error)
 
 
-def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None) -> None:
+def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
     if done.cancelled():
         return
     if error:

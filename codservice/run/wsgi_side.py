@@ -69,12 +69,11 @@ class Answer:
             raise
         return gathered[0] if len(gathered) == 1 else b"".join(gathered)
 
-    def close(self) -> bytes:
+    def close(self) -> None:
         """Close the answer; a second call does nothing."""
         answered, self._answered, self._pieces = self._answered, (), iter(())
         if hasattr(answered, "close"):
             answered.close()
-        return b""
 
 
 def environ(scope: Message, body: bytes) -> dict[str, Any]:
