@@ -234,17 +234,20 @@ _SHORTEN_CLAIMS = f"""
 UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
     SELECT delivery_id FROM webhooks_claim WHERE until > {_LATEST} FOR UPDATE SKIP LOCKED))
 """  # noqa: S608  (of our own text)
-# Uses the lane's index, in which such late deliveries are the last of their webhook.
-_BRING_FORWARD = f"""{queue.HEADS}
+# By lane. First attempts are due when they are written, or one shortly after the other in a recovery.
+_LONGEST_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}
+
+
+def _bring_forward(lane: queue.Lane) -> str:
+    """Return the statement for a lane. In its index, such late deliveries are the last of their webhook."""
+    return f"""{queue.HEADS}
 UPDATE webhooks_delivery SET next_attempt_at = now() + %(longest_wait)s WHERE id = ANY(ARRAY(
-    SELECT late.id FROM {{lane.name}} h CROSS JOIN LATERAL (
+    SELECT late.id FROM {lane.name} h CROSS JOIN LATERAL (
         SELECT id FROM webhooks_delivery
-        WHERE webhook_id = h.webhook_id AND {{lane.condition}}
+        WHERE webhook_id = h.webhook_id AND {lane.condition}
             AND next_attempt_at > now() + %(longest_wait)s + %(some_more)s
         FOR UPDATE SKIP LOCKED) AS late))
 """  # noqa: S608  (of our own text)
-# By lane. First attempts are due when they are written, or one shortly after the other in a recovery.
-_LONGEST_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}
 
 
 def shorten_waits() -> int:
@@ -258,7 +261,7 @@ def shorten_waits() -> int:
         count = cursor.rowcount
         for lane in queue.LANES:
             waits: dict[str, Any] = {"longest_wait": _LONGEST_WAITS[lane.name], "some_more": LEASE}
-            cursor.execute(_BRING_FORWARD.format(lane=lane), waits)
+            cursor.execute(_bring_forward(lane), waits)
             count += cursor.rowcount
         return count
 

@@ -116,7 +116,7 @@ class _Claiming(NamedTuple):
 
     posts: Future[list[Post]]
     asked_at: float  # by time.monotonic
-    lower_limit: int  # of its two: with fewer posts it has reached neither, and left nothing for lack of room
+    lower_limit: int  # the smaller of its two limits: a claim that brings fewer posts left nothing for lack of room
     sent_before: int  # attempts that had ended when it began
 
 
@@ -169,8 +169,9 @@ class _Drain:
     def _claim(self, now: float) -> None:
         """Begin a claim when a wake-up said that something is due and there is room for it.
 
-        By the same `now` as `_renew`: a claim that takes what is under way here once more, because its lease is over by
-        then, is so late that its posts begin only if a renewal says that they are still ours.
+        `now` is the one that `_renew` was given, so everything under way was claimed or renewed at most RENEW_AFTER
+        before it. A claim that finds one of these leases over runs seconds after `now`: BEGIN_WITHIN is past, and its
+        posts need a renewal first.
         """
         # Not while results cannot be written or claims are being renewed: it could claim the same deliveries again.
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
@@ -322,6 +323,7 @@ class _Settling:
                 self._gathered = outcomes + self._gathered
                 self._begin_at = time.monotonic() + SETTLE_AGAIN_AFTER
                 return []
+        # Written, or given up: the claims of what is given up run out, and other workers send it again.
         self.failures = 0
         return outcomes
 
