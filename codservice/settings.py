@@ -56,7 +56,7 @@ env = _Env()
 
 
 def _need_readable(name: str, url: str) -> None:
-    """Raises EnvError first, since a library's error might quote a part of a password."""
+    """Raise EnvError if the URL cannot be parsed. Later a library would, and its error might quote a password."""
     try:
         urlsplit(url).port  # noqa: B018  (it is read here)
     except ValueError:
@@ -108,7 +108,7 @@ def _read_database(url: str) -> dict[str, Any]:
     urls = [f"{before}{host}{after}" for host in hosts.split(",")]
     for each in urls:
         _need_readable("DATABASE_URL", each)
-    read = [env.dj_db_url("", each) for each in urls]  # what is not in the environment is read as it is
+    read = [env.dj_db_url("", each) for each in urls]  # no variable is named "": its default is parsed
     database = read[0] | {name: ",".join(str(each[name]) for each in read) for name in ("HOST", "PORT")}
     # The one option of Django's own that goes with ours; all others are for PostgreSQL.
     options = {name: value for name, value in database.get("OPTIONS", {}).items() if name != "assume_role"}
@@ -324,6 +324,19 @@ DATABASE_SESSION = {
 }
 _relied_on = " ".join("-c {}={}".format(name, value.replace(" ", r"\ ")) for name, value in DATABASE_SESSION.items())
 
+_given_options = DATABASES["default"].get("OPTIONS", {})  # DATABASE_URL's own
+_session_options: dict[str, Any] = {"prepare_threshold": None}
+if not _pgbouncer:
+    # The planner overestimates pages of figures: it would compile for longer than they take, and use files for what
+    # fits into memory. Parallel queries fail where /dev/shm is full, of which containers have 64 MB, and let one search
+    # take several processors. Options of DATABASE_URL come last, and so take precedence.
+    _session_options = {
+        "prepare_threshold": 1,
+        "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
+        f" -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
+        f" -c max_parallel_workers_per_gather=0 {_relied_on} {_given_options.get('options', '')}".rstrip(),
+    }
+
 # A connection for each request would cost more than half the throughput; the health check replaces a connection
 # that a restart of PostgreSQL broke. Statements wait for locks for 2 s at most (then 503, docs/errors.md).
 DATABASES["default"] |= {
@@ -340,23 +353,9 @@ DATABASES["default"] |= {
         "keepalives_count": 5,
         "tcp_user_timeout": 5000,
         "application_name": "codservice",
-        **DATABASES["default"].get("OPTIONS", {}),  # DATABASE_URL's own take precedence over those above
+        **_given_options,  # these take precedence over those above
         "server_side_binding": True,
-        **(
-            {"prepare_threshold": None}
-            if _pgbouncer
-            else {
-                "prepare_threshold": 1,
-                # The planner overestimates pages of figures: it would compile for longer than they take, and use files
-                # for what fits into memory. Parallel queries fail where /dev/shm is full, of which containers have 64
-                # MB, and let one search take several processors. Options of DATABASE_URL come last, and so take
-                # precedence.
-                "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
-                f" -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
-                f" -c max_parallel_workers_per_gather=0 {_relied_on}"
-                f" {DATABASES['default'].get('OPTIONS', {}).get('options', '')}".rstrip(),
-            }
-        ),
+        **_session_options,
     },
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
