@@ -122,7 +122,7 @@ class Command(BaseCommand):
         `total` is how many there were a moment ago: more or fewer may come. Where an item may stand for several, `end`
         returns how many it and those before it are.
         """
-        reached = ((end(item) if end else count, item) for count, item in enumerate(items, start=1))
+        reached = ((end(item), item) for item in items) if end else enumerate(items, start=1)
         if sys.stderr.isatty():
             with tqdm(total=total, unit=f" {unit}", file=sys.stderr) as bar:
                 for count, item in reached:
@@ -130,7 +130,7 @@ class Command(BaseCommand):
                     bar.update(count - bar.n)
                 bar.update(max(total - bar.n, 0))
             return
-        told = 0 if total >= 20 else 100  # percent
+        told = 0 if total >= 20 else 100  # percent; of fewer than 20 items nothing is told
         for count, item in reached:
             yield item
             percent = count * 20 // max(total, 1) * 5

@@ -20,7 +20,10 @@ Blame = list[tuple[str, list[str]]]  # what is wrong in a row: a column, which m
 
 
 class Taken(NamedTuple):
-    """What became of a batch: counts by outcome, "refused" included, and the refused entries with their errors."""
+    """What became of a batch: counts by outcome, and the refused entries with their errors.
+
+    `take_in` also counts the refused.
+    """
 
     counts: dict[str, int]
     refused: list[tuple[Entry, Errors]]
@@ -65,8 +68,9 @@ class Intake:
 
     def take_in(self, batch: Sequence[Entry]) -> Taken:
         """Take a batch in, in the caller's transaction or one of its own. May be called again if that was undone."""
-        counts, refused = self.take([*filter(_is_whole, batch)])
-        refused = [*refused, *((entry, {"": [_SURPLUS]}) for entry in batch if not _is_whole(entry))]
+        counts, refused = self.take([entry for entry in batch if _is_whole(entry)])
+        refused_here = [(entry, {"": [_SURPLUS]}) for entry in batch if not _is_whole(entry)]
+        refused = [*refused, *refused_here]
         return Taken({**counts, "refused": len(refused)}, refused)
 
     def take(self, entries: Sequence[Entry]) -> Taken:

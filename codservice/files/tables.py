@@ -25,6 +25,7 @@ MAX_ABOVE = 1000  # rows above the header: a file of empty rows is not read to i
 MAX_TITLES = 10  # of these, the rows of one cell, such as a sheet's title or date
 SHORT = 60  # characters of a cell
 SURE = 3  # a row that names so many of our columns is certainly a header
+SURE_BARS = 3  # a row with so many is certainly separated by them
 _SEPARATOR = re.compile('"?sep=([,;\t|])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
 _NOT_UTF_8 = "{} is not UTF-8. Save it as “CSV UTF-8”."
@@ -60,12 +61,16 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory. Empty rows are skipped, above the header too.
 
-    The header is the first row with two or more filled cells, if only titles of one cell precede it; otherwise the
-    first row. There are three exceptions. A title is the header if it names one of `columns` and is as wide as the
-    row with two cells, and that row names none and has a number: the other columns are then unnamed. A row that names
-    at most one of `columns`, such as a period or a shop's name, is not the header if a row a little below names SURE
-    of them. A row of groups, such as `Client` above a name and a phone, is not if the next row has more cells and
-    names more columns: it then names the columns that the next row leaves unnamed.
+    The header is the first row with two or more filled cells, if only a few rows of one cell, titles, precede it;
+    otherwise the first row. A row with two or more filled cells gives way in these cases:
+
+    - It names none of `columns` and has a number, and a title names one and is as wide: then the title is the header,
+      and the other columns are unnamed.
+    - It names at most one of `columns`, such as a period or a shop's name, and a row a little below names SURE of them:
+      then that row is the header.
+    - It names two or more of `columns`, and the next row has more filled cells and names more of them, at least SURE:
+      then the next row is the header. The row above it names groups, such as `Client` above a name and a phone, and
+      gives its names to the columns that the header leaves unnamed.
 
     CSV may be in UTF-8 or another encoding that is certain (`encodings`), with commas, semicolons, tabs or bars as in
     the header, or as a line `sep=;` above it says. Of an XLSX file the first visible sheet is read, and `sheet` has its
@@ -258,8 +263,10 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
             break
         line, bars = file.readline(MAX_RECORD), outside.count("|")
         outside = _outside_quotes(file, line)
-        if bars and (outside.count("|") == bars or (bars >= SURE and ("|" in outside or not line))):
-            return "|", 0  # a single line with bars may be a title
+        is_same = outside.count("|") == bars
+        is_sure = bars >= SURE_BARS and ("|" in outside or not line)
+        if bars and (is_same or is_sure):  # a single line with bars may be a title
+            return "|", 0
     return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
 
 

@@ -162,14 +162,18 @@ def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) 
     """
     for other in before:
         places = _found_again(other.titles, upload.titles)
-        if all(place in places and other.titles[place] for place in other.mapping.values()):
-            now, then = (_places(meant(each.titles, KINDS[upload.kind].intake.columns)) for each in (upload, other))
-            further = {name for name, place in now.items() if place == found.get(name) not in places.values()}
-            again = {name: places[place] for name, place in other.mapping.items() if name not in further}
-            free = {places[place] for name, place in other.mapping.items() if name in further}
-            cleared = then.keys() - other.mapping.keys() - further
-            rest = {name: place for name, place in found.items() if name not in cleared or place in free}
-            return {name: place for name, place in rest.items() if place not in again.values()} | again
+        if not all(place in places and other.titles[place] for place in other.mapping.values()):
+            continue
+        now, then = (_places(meant(each.titles, KINDS[upload.kind].intake.columns)) for each in (upload, other))
+        # What is meant by a heading of this file that the other did not have.
+        further = {name for name, place in now.items() if place == found.get(name) and place not in places.values()}
+        # People's choices that hold again, and the places of those that give way.
+        again = {name: places[place] for name, place in other.mapping.items() if name not in further}
+        free = {places[place] for name, place in other.mapping.items() if name in further}
+        # What a heading of the other file meant and people left out. It stays out, unless its place is now free.
+        cleared = then.keys() - other.mapping.keys() - further
+        rest = {name: place for name, place in found.items() if name not in cleared or place in free}
+        return {name: place for name, place in rest.items() if place not in again.values()} | again
     return found
 
 
