@@ -238,11 +238,11 @@ def _fingerprint(titles: list[str]) -> str:
 
 
 def _take_in(upload: Upload) -> None:
-    kind = KINDS[upload.kind].intake
-    if unknown := {*upload.mapping, *upload.constants} - {column.name for column in kind.columns}:
+    intake_class = KINDS[upload.kind].intake
+    if unknown := {*upload.mapping, *upload.constants} - {column.name for column in intake_class.columns}:
         raise _OfAnotherVersion(f"upload {upload.id} has columns unknown here: {', '.join(sorted(unknown))}")
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
-    intake = kind(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
+    intake = intake_class(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
     entries = _after(upload.position, intake.entries(_rows(upload)), intake)
     until = time.monotonic() + SECONDS
     for batch in batches(entries, intake.batch):
