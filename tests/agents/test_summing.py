@@ -23,7 +23,7 @@ from orders.models import CallNote, ChangedDay, Order, StatusChange
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.harness.background import PATIENCE, open_transaction
-from tests.harness.database import one, outlast_timeouts
+from tests.harness.database import one, slow_down_inserts
 from tests.orders.life import Life, change_while_summed_up
 
 pytestmark = pytest.mark.django_db
@@ -244,7 +244,7 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
 
 def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> None:
     call_and_confirm(alice, timedelta(days=1))
-    outlast_timeouts("agents_callfigure")
+    slow_down_inserts("agents_callfigure")
     summing.sum_up()
     assert counted() == 1
 

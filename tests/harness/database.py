@@ -48,8 +48,8 @@ def contents(*but: str, tables: Iterable[str] = ()) -> dict[str, str | None]:
         return dict(cursor.fetchall())
 
 
-def outlast_timeouts(table: str) -> None:
-    """Have inserts into `table` time out until the test's transaction ends: they take 1.1 s, and 1 s is allowed."""
+def slow_down_inserts(table: str) -> None:
+    """Until the test's transaction ends, inserts into `table` take 1.1 s, and statements time out after 1 s."""
     with connection.cursor() as cursor:
         cursor.execute(
             "CREATE FUNCTION pg_temp.wait() RETURNS trigger LANGUAGE plpgsql"
@@ -59,8 +59,8 @@ def outlast_timeouts(table: str) -> None:
         cursor.execute("SET LOCAL statement_timeout = '1s'")
 
 
-def outlast_timeouts_of_reads(table: str) -> None:
-    """As `outlast_timeouts`, but it is this session's reads of `table` that take so long."""
+def slow_down_reads(table: str) -> None:
+    """As `slow_down_inserts`, but it is this session's reads of `table` that take so long."""
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE TEMP VIEW {table} AS SELECT t.* FROM public.{table} t, pg_sleep(1.1)")
         cursor.execute("SET LOCAL statement_timeout = '1s'")

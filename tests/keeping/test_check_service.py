@@ -33,7 +33,7 @@ from orders.tasks import sum_up_days
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.broker import running_broker
-from tests.harness.database import outlast_timeouts_of_reads, wait_for_lock
+from tests.harness.database import slow_down_reads, wait_for_lock
 from tests.harness.manage import output
 from tests.harness.plans import explain
 from tests.orders.life import date_back
@@ -377,7 +377,7 @@ def test_no_order_that_is_under_way_makes_figures_wrong(alice, monkeypatch):
 def test_to_count_all_orders_takes_longer_than_a_statement_may_elsewhere(look, found, alice):
     factories.make_order(alice)
     OrderCount.objects.all().delete()
-    outlast_timeouts_of_reads("orders_order")
+    slow_down_reads("orders_order")
     assert str(look()).startswith(found)
 
 

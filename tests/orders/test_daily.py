@@ -21,7 +21,7 @@ from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, 
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.harness.background import eventually, open_transaction
-from tests.harness.database import one, outlast_timeouts
+from tests.harness.database import one, slow_down_inserts
 from tests.orders.life import SUPERVISOR, Life, change_while_summed_up
 
 pytestmark = pytest.mark.django_db
@@ -268,7 +268,7 @@ def test_orders_count_once_though_the_clock_was_set_back(
 def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> None:
     factories.make_order(alice)
     StatusChange.objects.update(at=F("at") - timedelta(days=1))
-    outlast_timeouts("orders_dayfigure")
+    slow_down_inserts("orders_dayfigure")
     assert day_sums.sum_up(alice.id) is False
     assert DayFigure.objects.exists()
 
