@@ -82,14 +82,14 @@ PEOPLE = ("stranger", "holder", "manager", "reader", "agent", "supervisor", "rol
 
 def make_world() -> World:
     world = World(
-        factories.AccountFactory(name="Alice's shop", rate_limit=1_000_000),
-        factories.AccountFactory(name="Charlie's shop", rate_limit=1_000_000),
-        factories.UserFactory(username="manager@example.com", email="manager@example.com"),
-        factories.UserFactory(username="reader@example.com", email="reader@example.com"),
-        factories.AgentFactory(),
-        factories.AgentFactory(role="Supervisors"),
-        factories.UserFactory(is_staff=True),
-        factories.UserFactory(is_staff=True, is_superuser=True),
+        alice=factories.AccountFactory(name="Alice's shop", rate_limit=1_000_000),
+        charlie=factories.AccountFactory(name="Charlie's shop", rate_limit=1_000_000),
+        manager=factories.UserFactory(username="manager@example.com", email="manager@example.com"),
+        reader=factories.UserFactory(username="reader@example.com", email="reader@example.com"),
+        agent=factories.AgentFactory(),
+        supervisor=factories.AgentFactory(role="Supervisors"),
+        roleless=factories.UserFactory(is_staff=True),
+        operator=factories.UserFactory(is_staff=True, is_superuser=True),
     )
     for role in Membership.Role:
         Membership.objects.create(account=world.charlie, user=getattr(world, role.value), role=role)
@@ -113,14 +113,14 @@ def make_world() -> World:
     return world
 
 
-def _furnish(account: Account, phones: str, world: World) -> None:
-    """Write a row of the account in every table, and an order in every state."""
+def _furnish(account: Account, prefix: str, world: World) -> None:
+    """Write a row of the account in every table, and an order in every state. Its phone numbers begin with `prefix`."""
     # First, so that the orders' events are delivered to it.
     webhook = registry.register(account.id, url="https://203.0.114.1/hooks", events=webhook_models.Event.Kind.values)[0]
-    _invite_and_give_keys(account, f"{phones}@example.com")
+    _invite_and_give_keys(account, f"{prefix}@example.com")
     _set_rules(account)
     _sum_up(account)
-    _take_orders(account, phones, world)
+    _take_orders(account, prefix, world)
     _upload_files(account)
     _deliver_and_recover(webhook)
 
@@ -159,7 +159,7 @@ def _sum_up(account: Account) -> None:
     CallFigure.objects.create(day=whole, dimension=CallFigure.Dimension.SOURCE, key=f"{account.id}", calls=90)
 
 
-def _take_orders(account: Account, phones: str, world: World) -> None:
+def _take_orders(account: Account, prefix: str, world: World) -> None:
     """Write an order in every state, a product, and claims on two of the customers."""
     now, agent, supervisor = timezone.now(), Actor.of_staff(world.agent), Actor.of_staff(world.supervisor)
     product = factories.ProductFactory(account=account)
@@ -172,7 +172,7 @@ def _take_orders(account: Account, phones: str, world: World) -> None:
     orders = [
         factories.make_order(
             account,
-            phone=f"{phones}{number:06}",
+            phone=f"{prefix}{number:06}",
             external_id=f"{account.id.hex[-6:]}-{number}",
             notes="Call in the evening",
             customer_commune="Bab Ezzouar",
@@ -180,17 +180,21 @@ def _take_orders(account: Account, phones: str, world: World) -> None:
         )
         for number in range(9)
     ]
-    called, waiting, review, promised, *decided = orders
+    called, waiting, review, promised, confirmed, shipped, delivered, returned, canceled = orders
     editing.edit(called.id, editing.Edit(customer_address="Cité 5 juillet"), actor=agent)
     for order in orders:
         at = now + timedelta(hours=1)
         lifecycle.add_call_note(
             order.id, lifecycle.Call(agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
         )
-    lifecycle.cancel(decided.pop().id, actor=Actor(Role.MERCHANT, "Shop"), reason="Out of stock")
-    for rank, order in enumerate(decided):
-        moves = ["confirm", "ship", "return" if rank == 3 else "deliver"]
-        for move in moves[: rank + 1]:
+    lifecycle.cancel(canceled.id, actor=Actor(Role.MERCHANT, "Shop"), reason="Out of stock")
+    for order, moves in (
+        (confirmed, ["confirm"]),
+        (shipped, ["confirm", "ship"]),
+        (delivered, ["confirm", "ship", "deliver"]),
+        (returned, ["confirm", "ship", "return"]),
+    ):
+        for move in moves:
             lifecycle.move(move, order.id, actor=supervisor)
     Order.objects.filter(id=review.id).update(call_state=CallState.REVIEW)
     Order.objects.filter(id=promised.id).update(
