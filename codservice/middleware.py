@@ -248,7 +248,7 @@ class MessageStorage(FallbackStorage):
 
 
 @_for_pages
-class InWords(_Middleware):
+class MethodNotAllowedPage(_Middleware):
     """Show people a page for Django's empty 405, for which browsers would show an error of their own."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:

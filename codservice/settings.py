@@ -398,7 +398,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "codservice.middleware.Authentication",
     "codservice.middleware.Messages",
-    "codservice.middleware.InWords",
+    "codservice.middleware.MethodNotAllowedPage",
     "codservice.middleware.SignedIn",
 ]
 APPEND_SLASH = False
