@@ -264,12 +264,12 @@ class SignedIn(_Middleware):
     They may not make too many requests, staff who are idle are signed out, and a one-time password must be changed
     before anything else."""
 
-    ROOMS = ("/account/", "/console/")
+    BEHIND_LOGIN = ("/account/", "/console/")
     # The views that are open to people with a one-time password.
     OPEN = {"password", "logout", "admin:password_change", "admin:logout", "admin:jsi18n"}
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
-        if not request.path.startswith(self.ROOMS) or not request.user.is_authenticated:
+        if not request.path.startswith(self.BEHIND_LOGIN) or not request.user.is_authenticated:
             return None
         usage = ratelimit.use_page(request.user.pk)
         if usage.is_exceeded:
