@@ -29,7 +29,7 @@ from webhooks.posts import NO_SECRET, UNRECORDED, Outcome, Post
 logger = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=10)  # an attempt's deadline, the same again for its result, and some more
-PUT_OFF = timedelta(hours=1)  # how long deliveries that cannot be written are put off
+PUT_OFF_FOR = timedelta(hours=1)  # how long deliveries that cannot be written are put off
 RENEW_AFTER = 4.0  # seconds: no attempt takes so long, so that only claims that cannot be settled are renewed
 BEGIN_WITHIN = 0.4  # seconds from a claim to the start of its post; a deletion waits no longer (`registry`)
 AT_ONCE = 50  # attempts under way to one webhook, over all workers
@@ -257,7 +257,7 @@ def shorten_waits() -> int:
     or settle theirs. A first attempt becomes due now, and a retry after the longest wait, so that none is too early.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF})  # type: ignore[dict-item]
+        cursor.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF_FOR})  # type: ignore[dict-item]
         count = cursor.rowcount
         for lane in queue.LANES:
             waits: dict[str, Any] = {"longest_wait": _LONGEST_WAITS[lane.name], "some_more": LEASE}
@@ -386,6 +386,6 @@ def _settle_alone(token: UUID, result: dict[str, Any]) -> None:
 
 def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> bool:
     with connection.cursor() as cursor:
-        values: dict[str, Any] = {"results": json.dumps(results), "delays": retries.DELAYS, "put_off": PUT_OFF}
+        values: dict[str, Any] = {"results": json.dumps(results), "delays": retries.DELAYS, "put_off": PUT_OFF_FOR}
         cursor.execute(statement, values | {"token": token})
         return bool(cursor.description and cursor.fetchone()[0])

@@ -240,7 +240,7 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_claim_up_for_as_long(webhook
     assert delivery.claim(uuid4(), 10) == []
     pass_time(seconds=delivery.LEASE.total_seconds() + 1)
     assert ids(delivery.claim(uuid4(), 10)) == written - {put_off.delivery_id}
-    pass_time(seconds=delivery.PUT_OFF.total_seconds())
+    pass_time(seconds=delivery.PUT_OFF_FOR.total_seconds())
     assert put_off.delivery_id in ids(delivery.claim(uuid4(), 10))
 
 
