@@ -19,7 +19,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from codservice.commands import Command, cannot_be_used
 from codservice.errors import Errors
 from codservice.files import reports
-from codservice.files.intake import Entry, Intake, batches, blame, see
+from codservice.files.intake import Entry, Intake, batches, blame, see_line
 from codservice.files.tables import Row, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refused entries; a report has them all
@@ -160,7 +160,7 @@ class FileCommand(Command):
                 self.shown.append((entry, errors))
             reasons = self.reasons(entry, errors)
             for row in entry:
-                add(row, " ".join(reasons.get(row.line, [see(reasons)])))
+                add(row, " ".join(reasons.get(row.line, [see_line(reasons)])))
 
     def reasons(self, entry: Entry, errors: Errors) -> dict[int, list[str]]:
         """What is wrong in each line, in words."""

@@ -125,7 +125,7 @@ def blame(entry: Entry, errors: Errors, intake: Intake) -> dict[int, Blame]:
     return dict(sorted(found.items()))
 
 
-def see(lines: Mapping[int, Any]) -> str:
+def see_line(lines: Mapping[int, Any]) -> str:
     """The reason for a row that is refused because of another one."""
     return f"See line {next(iter(lines))}."
 

@@ -33,7 +33,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.errors import Errors
 from codservice.files import headings
-from codservice.files.intake import MAX_TEXT, Blame, Entry, Intake, batches, blame, see
+from codservice.files.intake import MAX_TEXT, Blame, Entry, Intake, batches, blame, see_line
 from codservice.files.reports import ADDED
 from codservice.files.tables import Row, Table, UnreadableTable, words_in
 from codservice.uploads.kinds import KINDS
@@ -319,7 +319,7 @@ def _refused_rows(upload: Upload, intake: Intake, refused: list[tuple[Entry, Err
     known: dict[int, dict[str, str]] = {}
     for entry, errors in refused:
         wrong = blame(entry, errors, intake)
-        reasons |= {row.line: wrong.get(row.line, [("", [see(wrong)])]) for row in entry}
+        reasons |= {row.line: wrong.get(row.line, [("", [see_line(wrong)])]) for row in entry}
         known |= {row.line: row.cells for row in entry}
     rows = (row for row in upload.rows(after=min(reasons) - 1) if row.line in reasons)
     for row in islice(rows, len(reasons)):
