@@ -15,7 +15,7 @@ from psycopg.errors import QueryCanceled
 from codservice.errors import Invalid, Refused
 
 SEARCH_SECONDS = 2  # per statement; all others have 30 and more
-PATIENCE = 5.0  # seconds that a file that is being sent waits for another search to end
+PATIENCE = 5.0  # seconds that an answer that is being sent waits for another search to end
 
 
 class StillSearching(Refused):
@@ -69,9 +69,9 @@ def searching(account_id: UUID, given: Container[str], *, by: str | None = "q") 
 
 
 def batch_by_batch(account_id: UUID, given: Container[str]) -> Callable[[], AbstractContextManager[None]]:
-    """Return a function that gives `searching` for each batch of a file.
+    """Return a function that gives `searching` for each batch of a file or a list.
 
-    The first batch is refused during another search. Later ones, with part of the file already sent, wait for its end.
+    The first batch is refused during another search. Later ones, with part of it already sent, wait for its end.
     """
     if "q" not in given:
         return nullcontext

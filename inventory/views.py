@@ -1,6 +1,7 @@
 """`/api/v1/inventory` for the stock, and `/api/v1/products` to create and change products (docs/inventory.md)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from codservice.api.adapters import needed_body
 from codservice.api.conditional import answer_unless_etag_known, answer_unless_known, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
-from codservice.searches import searching
+from codservice.searches import batch_by_batch, searching
 from codservice.wire import dump_json
 from inventory import catalog, serializers, stock
 from inventory.filters import MAX_PAGE, ProductFilter
@@ -25,6 +26,7 @@ from inventory.models import Product
 from inventory.serializers import ListedProductBody, ProductDetailBody
 
 STREAMED = 1000  # products per statement when all are sent
+Around = Callable[[], AbstractContextManager[None]]
 _SKU = serializers.LISTED.index("sku")
 
 
@@ -49,15 +51,16 @@ class InventoryViewSet(_Products):
     def list(self, request: Request) -> HttpResponseBase:
         """All products, sorted by SKU. With `page`, `per_page` or `cursor`, one page of them and `meta`."""
         products = self.filter_queryset(self.get_queryset())
-        with searching(request.auth.account_id, request.query_params):
-            return self._listed(request, products)
+        around = batch_by_batch(request.auth.account_id, request.query_params)
+        with around():
+            return self._listed(request, products, around)
 
-    def _listed(self, request: Request, products: QuerySet[Product]) -> HttpResponseBase:
+    def _listed(self, request: Request, products: QuerySet[Product], around: Around) -> HttpResponseBase:
         if self.paginator.is_by_cursor:  # costs only the page: nothing is counted or summed up
             return answer_unless_known(request, self._page(products))
         _, state = self.filterset.state
         if not {"page", "per_page"} & request.query_params.keys():
-            return answer_unless_etag_known(request, weak_etag(state), lambda: _all(request, products))
+            return answer_unless_etag_known(request, weak_etag(state), lambda: _all(request, products, around))
         etag = weak_etag([state, self.paginator.number, self.paginator.per_page])
         return answer_unless_etag_known(request, etag, lambda: Response(self._page(products)))
 
@@ -119,13 +122,14 @@ class ProductViewSet(_Products):
         return Response(body, status.HTTP_207_MULTI_STATUS if body.errors else status.HTTP_200_OK)
 
 
-def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
+def _all(request: Request, products: QuerySet[Product], around: Around) -> HttpResponseBase:
     """All products, in constant memory however many they are.
 
     Many products are read while they are sent, page by page by SKU, each page by a statement of its own: no transaction
     or server-side cursor waits for a slow client, and any connection pool may be used. A product that exists all the
-    while is sent exactly once, as it is when its page is read. If the database fails on the way, the answer breaks off
-    inside the list, so that no client can take it for a complete one.
+    while is sent exactly once, as it is when its page is read. The caller reads the first page within `around()`; each
+    later one is read within its own. If that refuses a page of a search, or the database fails on the way, the answer
+    breaks off inside the list, so that no client can take it for a complete one.
     """
     first = _rows(products)
     if len(first) < STREAMED:
@@ -133,14 +137,15 @@ def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
     if request.method == "HEAD":
         return StreamingHttpResponse((), content_type="application/json")
     piece = _written(b'{"data":[', first)
-    return StreamingHttpResponse(_pieces(products, piece, first[-1][_SKU]), content_type="application/json")
+    return StreamingHttpResponse(_pieces(products, around, piece, first[-1][_SKU]), content_type="application/json")
 
 
-def _pieces(products: QuerySet[Product], piece: bytes, last_sku: str) -> Iterator[bytes]:
+def _pieces(products: QuerySet[Product], around: Around, piece: bytes, last_sku: str) -> Iterator[bytes]:
     """`piece`, and all pages after it. While a client reads, only a page's bytes are held, not its rows."""
     while last_sku:
         yield piece
-        rows = _rows(products.filter(sku__gt=last_sku))
+        with around():
+            rows = _rows(products.filter(sku__gt=last_sku))
         piece, last_sku = _written(b"," if rows else b"", rows), rows[-1][_SKU] if len(rows) == STREAMED else ""
         del rows
     yield piece + b"]}"

@@ -1,8 +1,6 @@
 """Searches by a part of a text: one at a time for each account, and not for long."""
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -10,34 +8,14 @@ from django.test import Client
 
 from codservice import searches
 from codservice.accounts.models import Account
-from codservice.searches import one_at_a_time
 from tests.factories import ProductFactory, make_order
-from tests.harness.background import PATIENCE, Background
 from tests.harness.client import ApiClient
 from tests.harness.database import database_url, one
+from tests.harness.searches import search_under_way
 from webhooks.models import Delivery, Webhook
 
 ORDERS, INVENTORY = "/api/v1/orders", "/api/v1/inventory"
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@contextmanager
-def search_under_way(account: Account) -> Iterator[None]:
-    """A search in another session, as if in another process."""
-    begun, over = threading.Event(), threading.Event()
-
-    def search() -> None:
-        with one_at_a_time(account.id):
-            begun.set()
-            over.wait(PATIENCE)
-
-    other = Background(search)
-    assert begun.wait(PATIENCE)
-    try:
-        yield
-    finally:
-        over.set()
-        other.result()
 
 
 @pytest.mark.parametrize("path", [ORDERS, INVENTORY])

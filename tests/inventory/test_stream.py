@@ -9,14 +9,18 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 
+from codservice import searches
 from codservice.accounts.models import Account
+from codservice.searches import StillSearching
 from inventory import views
 from inventory.models import Product
 from tests.factories import ProductFactory
 from tests.harness.background import Background
 from tests.harness.client import ApiClient
 from tests.harness.database import database_url, end_sessions
+from tests.harness.searches import search_under_way
 from tests.inventory.stock import INVENTORY
 
 
@@ -135,6 +139,38 @@ def test_an_answer_that_breaks_off_cannot_be_taken_for_a_complete_one(alice: Acc
     with pytest.raises(OperationalError):
         got.extend(pages_until(1, api))
     connection.close()
+
+    assert sum(map(len, got)) > 100_000
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(b"".join(got))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("query", "turns"), [("?q=robe", 3), ("?stock_below=11", 0)])
+def test_each_page_of_a_search_has_the_limits_of_searches(
+    alice: Account, api: ApiClient, query: str, turns: int
+) -> None:
+    make_products(alice, 2500)
+
+    with CaptureQueriesContext(connection) as sent:
+        assert len(read(api.get(f"{INVENTORY}{query}"))) == 2500
+
+    said = [each["sql"].split()[0] for each in sent]
+    assert said.count("BEGIN") == said.count("COMMIT") == turns
+    assert sum("pg_try_advisory_xact_lock" in each["sql"] for each in sent) == turns
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_search_that_is_refused_on_the_way_cannot_be_taken_for_a_complete_one(
+    alice: Account, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "PATIENCE", 0.2)
+    make_products(alice, 2500)
+    got: list[bytes] = []
+    answer = api.get(f"{INVENTORY}?q=robe")
+
+    with search_under_way(alice), pytest.raises(StillSearching):
+        got.extend(answer.streaming_content)
 
     assert sum(map(len, got)) > 100_000
     with pytest.raises(json.JSONDecodeError):
