@@ -13,12 +13,10 @@ What is summed up over all accounts (`OVER_ALL`) follows the same rules, with `c
 and `take_changed` without an account.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -194,31 +192,40 @@ def problem() -> str:
     return f"the figures of home pages do not have all orders (accounts: {count}). Run `manage.py recount_orders`."
 
 
-# All days, first without an account (for OVER_ALL), then of each account that is summed up. Days without an account
-# that are not summed up yet are noted to no effect.
-_DAYS = """
-SELECT NULL::uuid AS account_id, day::date FROM generate_series(
-    (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
-) AS day
-UNION ALL
-SELECT account_id, day::date FROM orders_summedup summed CROSS JOIN LATERAL generate_series(
-    least(
+# The first and the last day, first without an account (for OVER_ALL), then of each account that is summed up. Days
+# without an account that are not summed up yet are noted to no effect.
+_SPANS = """
+SELECT account_id, first, last FROM (
+    SELECT NULL::uuid, (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date
+    UNION ALL
+    SELECT account_id, least(
         (SELECT min(day) FROM orders_dayfigure WHERE account_id = summed.account_id),
         (SELECT min(at) FROM orders_statuschange WHERE account_id = summed.account_id)
             AT TIME ZONE 'Africa/Algiers'
-    )::date, (until AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
-) AS day
-ORDER BY account_id NULLS FIRST, day
+    )::date, (until AT TIME ZONE 'Africa/Algiers')::date FROM orders_summedup summed
+) AS span (account_id, first, last)
+WHERE first <= last
+ORDER BY account_id NULLS FIRST
 """
 
 
-def weeks() -> list[tuple[UUID | None, list[date]]]:
-    """The arguments for `sum_anew`: up to STEP days of an account, or of OVER_ALL if the account is None."""
+def weeks() -> tuple[Iterator[tuple[UUID | None, list[date]]], int]:
+    """The arguments for `sum_anew`, and how many they are: up to STEP days of an account, or of OVER_ALL if the account
+    is None.
+
+    They are made one by one; of each account only the first and the last day are held.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(_DAYS)
-        by_account = groupby(cursor.fetchall(), key=itemgetter(0))
-        of_each = [(account_id, [day for _account, day in rows]) for account_id, rows in by_account]
-    return [(account_id, some[at : at + STEP]) for account_id, some in of_each for at in range(0, len(some), STEP)]
+        cursor.execute(_SPANS)
+        spans = [
+            (account, range(first.toordinal(), last.toordinal() + 1)) for account, first, last in cursor.fetchall()
+        ]
+    found = (
+        (account, [date.fromordinal(number) for number in some[at : at + STEP]])
+        for account, some in spans
+        for at in range(0, len(some), STEP)
+    )
+    return found, sum(-(-len(some) // STEP) for _account, some in spans)
 
 
 def sum_anew(account_id: UUID | None, changed: Sequence[date]) -> None:

@@ -157,6 +157,37 @@ def test_figures_are_what_the_rows_say_whatever_happened(
         assert_equal(account)
 
 
+def test_a_recount_takes_each_account_week_by_week_and_holds_a_row_for_each(alice: Account, charlie: Account) -> None:
+    today = days.today()
+    for account, ages in ((alice, (0, 16)), (charlie, (13,))):
+        for age in ages:
+            order = factories.make_order(account)
+            at = timezone.now() - timedelta(days=age)
+            Order.objects.filter(id=order.id).update(created_at=at)
+            StatusChange.objects.filter(order=order).update(at=at)
+    sum_up_days()
+    SummedUp.objects.update(until=days.start_of(today))
+    SummedUp.objects.create(account=factories.AccountFactory())  # nothing is summed up yet
+    held = []
+
+    def note(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        result = execute(sql, parameters, many, context)
+        held.append(context["cursor"].rowcount)
+        return result
+
+    with connection.execute_wrapper(note):
+        weeks, count = day_sums.weeks()
+
+    def from_age(age: int, some: int) -> list[date]:
+        return [today - timedelta(days=age - number) for number in range(some)]
+
+    of_alice, of_charlie = [from_age(16, 7), from_age(9, 7), from_age(2, 3)], [from_age(13, 7), from_age(6, 7)]
+    expected = {None: of_alice, alice.id: of_alice, charlie.id: of_charlie}
+    in_order = [None, *sorted((alice.id, charlie.id))]
+    assert list(weeks) == [(account_id, week) for account_id in in_order for week in expected[account_id]]
+    assert (count, held) == (8, [3])
+
+
 @pytest.mark.django_db(transaction=True)
 def test_recounting_leaves_no_more_than_a_week_to_be_read_from_the_rows(
     alice: Account, charlie: Account, monkeypatch: Any

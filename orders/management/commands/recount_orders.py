@@ -18,8 +18,8 @@ week, which takes minutes when there are millions of orders. Safe to run again."
 
     def handle(self, **options: Any) -> None:
         corrected = counts.recount()
-        weeks = day_sums.weeks()
-        for account_id, week in self.progress(weeks, total=len(weeks), unit="weeks"):
+        weeks, count = day_sums.weeks()
+        for account_id, week in self.progress(weeks, total=count, unit="weeks"):
             day_sums.sum_anew(account_id, week)
         if options["json"]:
             self.print_json({"corrected": corrected})
