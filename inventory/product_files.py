@@ -105,12 +105,12 @@ class ProductRows(Intake):
         return Taken(Counter(each.done.value for each in saved), refused)
 
     def _known(self, entries: Sequence[Entry]) -> set[str]:
-        """Of the SKUs whose rows lack a name or a price, those of existing products, which are never deleted.
+        """Of the SKUs whose rows cannot make a product, those of existing products, which are never deleted.
 
-        No statement if no row lacks them.
+        No statement if every row could make one.
         """
         cells = [row.cells for entry in entries for row in entry]
-        skus = {sku_of(each) for each in cells if not (each.get("name") and each.get("price"))} - {""}
+        skus = {sku_of(each) for each in cells if not _could_be_new(each)} - {""}
         return set(Product.objects.filter(account_id=self.account_id, sku__in=skus).values_list("sku", flat=True))
 
 
@@ -122,10 +122,16 @@ def sku_of(cells: Mapping[str, str]) -> str:
         return ""
 
 
+def _could_be_new(cells: Mapping[str, str]) -> bool:
+    """Whether the row has a name, a price, and no SKU that looks shortened, which is read only if a product has it."""
+    return bool(cells.get("name") and cells.get("price")) and not SHORTENED.fullmatch(cells.get("sku", ""))
+
+
 def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
     """Read a row by the API's rules. Raises Invalid with all that is wrong.
 
-    Empty cells are left out; only a product that `is_known` may lack a name or a price."""
+    Empty cells are left out; only a product that `is_known` may lack a name or a price, or have a SKU that looks
+    shortened."""
     columns: dict[str, Any] = {}
     errors: Errors = {}
     for name, read in _READ_COLUMN.items():

@@ -181,6 +181,20 @@ def test_each_bad_row_is_reported_with_its_line_and_the_good_are_kept(
     assert [product[0] for product in products(alice)] == ["A", "Z"]
 
 
+@pytest.mark.parametrize(("row", "name"), [(("New", "2000"), "New"), (("", ""), "Robe")], ids=["full", "stock alone"])
+def test_a_sku_that_looks_shortened_is_read_where_a_product_has_it(
+    alice: Account, charlie: Account, write: Any, row: tuple[str, str], name: str
+) -> None:
+    ProductFactory(account=alice, sku="6,13E+12", name="Robe")
+    ProductFactory(account=charlie, sku="6,14E+12")
+
+    result, _ = run(write(("6,13E+12", *row, "4", ""), ("6,14E+12", "New", "2000", "4", "")), alice)
+
+    assert (counts(result), result["errors"][0]["errors"].keys()) == ((0, 1, 0, 1), {"sku"})
+    product = Product.objects.get(account=alice)
+    assert (product.name, product.stock_quantity) == (name, 4)
+
+
 def test_numbers_may_be_written_with_the_digits_of_an_arabic_keyboard(alice: Account, write: Any) -> None:
     result, status = run(write(("A", "Robe", "٢٬٥٠٠٫٥٠", "١٢", "")), alice)
 
