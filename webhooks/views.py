@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from codservice.api import schema
-from codservice.api.adapters import location, needed_body
+from codservice.api.adapters import location, needed_body, optional_body
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, number_schema, query_parameters, read_number
 from codservice.errors import Invalid, read_all
@@ -82,7 +82,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     def partial_update(self, request: Request, id: UUID) -> Response:
         """Changes the fields that are sent; the secret stays. While the webhook is off, nothing is kept for it:
         `recover` afterwards."""
-        body = request.data
+        body = optional_body(request)
         self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
         webhook = registry.change(request.auth.account_id, id, serializers.read_change(body))
         return Response(serializers.WebhookAnswer(serializers.webhook_body(webhook)))
@@ -97,7 +97,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     def ping(self, request: Request, id: UUID) -> Response:
         """Sends a signed delivery and tries it once; the log shows the result. The body is optional: without `event`, a
         `ping` is sent; with it, an example of that event, whose body has `"example": true`."""
-        kind = serializers.read_ping(dict(request.data))
+        kind = serializers.read_ping(optional_body(request))
         example = example_of(kind)
         delivery_id = events.ping(request.auth.account_id, id, at=timezone.now(), kind=kind, example=example)
         return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED)

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from agents.test_mode import serializers, simulation
 from codservice.accounts.key_form import TEST
 from codservice.api import idempotency, schema
-from codservice.api.adapters import needed_body
+from codservice.api.adapters import needed_body, optional_body
 from orders import bodies, reading
 from orders.serializers import OrderCancel, read_cancel
 
@@ -42,7 +42,7 @@ class TestModeViewSet(viewsets.GenericViewSet):
     )
     def cancel(self, request: Request, id: UUID) -> Response:
         """Acts as an agent whose customer said no. The body is optional."""
-        return self._move("cancel", request, id, reason=read_cancel(dict(request.data)))
+        return self._move("cancel", request, id, reason=read_cancel(optional_body(request)))
 
     @schema.describe(
         "Call the customer of a test order",

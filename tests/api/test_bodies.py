@@ -119,9 +119,9 @@ def test_a_malformed_body_of_a_cancel_is_refused_as_well(api, alice):
         ("POST", "/api/v1/webhooks"),
     ],
 )
-@pytest.mark.parametrize("content_type", ["application/json", ""])
+@pytest.mark.parametrize("content_type", ["application/json", "", "application/x-www-form-urlencoded"])
 def test_no_body_where_one_is_needed_is_malformed(api, method, path, content_type):
-    assert_malformed(api.generic(method, path, b"", content_type=content_type))
+    assert_malformed(api.generic(method, path, b"", headers={"Content-Type": content_type}))
 
 
 def test_a_key_that_came_without_a_body_is_free_for_the_body(api):
@@ -133,6 +133,14 @@ def test_a_key_that_came_without_a_body_is_free_for_the_body(api):
 def test_a_recovery_needs_a_body(api, webhook_to):
     webhook = webhook_to("https://shop.example/hooks")
     assert_malformed(api.post(f"/api/v1/webhooks/{webhook.id}/recover", b""))
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "", "application/x-www-form-urlencoded", "text/plain"])
+def test_a_change_without_a_body_changes_nothing(api, alice, webhook_to, content_type):
+    for path in (f"{ORDERS}/{make_order(alice).id}", f"/api/v1/webhooks/{webhook_to('https://shop.example/hooks').id}"):
+        before = api.get(path).content
+        answer = api.patch(path, b"", headers={"Content-Type": content_type})
+        assert (answer.status_code, answer.content) == (200, before)
 
 
 def test_where_a_body_is_optional_none_is_fine(api, alice):

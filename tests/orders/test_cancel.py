@@ -155,7 +155,7 @@ def test_20_at_once_are_one_cancellation(alice, api_for, order):
     ],
 )
 def test_no_reason_is_needed(api, order, body, content_type):
-    answer = cancel(api, order, body, content_type=content_type)
+    answer = cancel(api, order, body, headers={"Content-Type": content_type})
     assert (answer.status_code, answer.json()["cancel_reason"]) == (200, "")
 
 
