@@ -152,6 +152,7 @@ def change_while_summed_up(
         for _ in range(6):
             factories.make_order(account)
     date_back(past)
+    waiting = [list(Order.objects.filter(account=account).order_by("id")) for account in accounts]
     done = Flag()
 
     def sum_up_again_and_again() -> None:
@@ -161,7 +162,7 @@ def change_while_summed_up(
 
     def work(number: int) -> None:
         account, actor = accounts[number % len(accounts)], Actor.of_staff(agent)
-        for order in Order.objects.filter(account=account, status="pending_confirmation").order_by("id"):
+        for order in waiting[number % len(accounts)]:
             editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=actor)
             note = lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
             assert note
