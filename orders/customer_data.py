@@ -162,9 +162,9 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             if open_count := still_open(some).count():
                 raise StillOpen(open_count)
             if locked:
-                _erase_orders(account.id, locked, told)
                 count += len(locked)
                 note()
+                _erase_orders(account.id, locked, told)
     for forget in anonymising.COPIES.values():
         forget(phone)
     _forget_former(account.id, phone, note)
@@ -175,8 +175,8 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
 def _erase_orders(account_id: UUID, ids: Sequence[UUID], told: redaction.Found) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_ERASE, {"orders": ids, "nobody": anonymising.NOBODY})
-    redaction.overwrite(told.of(ids), anonymising.TOLD)  # also what was told of test orders, which may still change
     _renew_kept_answers(account_id, ids)
+    redaction.overwrite(told.of(ids), anonymising.TOLD)  # also what was told of test orders, which may still change
 
 
 def _renew_kept_answers(account_id: UUID, ids: Collection[UUID]) -> None:
@@ -206,11 +206,11 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
         for order_id, until in had.items():
             until_then = OrderEdit.objects.filter(order=order_id, at__lte=until)
             until_then.exclude(field__regex=_NUMBERS).update(old="", new="")
+        _renew_kept_answers(account_id, had)
+        note()
         redaction.overwrite(
             told, anonymising.TOLD, where=lambda data: phones.e164_or_none(data["customer_phone"]) == phone
         )
-        _renew_kept_answers(account_id, had)
-        note()
 
 
 def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> None:

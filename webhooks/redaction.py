@@ -1,6 +1,7 @@
 """Removing a person's data from events' bodies, and so from the feed and the log of deliveries.
 
-Whatever is sent or shown from then on has the replacements. Receivers keep what they were sent before.
+Whatever is shown, or claimed to be sent, after the commit has the replacements. A post that was claimed just before it
+may still begin, within `delivery.BEGIN_WITHIN`. Receivers keep what they were sent.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,6 +12,7 @@ from django.db import connection
 
 from codservice.long_lists import IsOneOf
 from codservice.wire import dump_json, load_json
+from webhooks import delivery
 from webhooks.models import Event
 from webhooks.queue import NOBODY
 
@@ -32,15 +34,15 @@ FROM page ORDER BY position DESC, created_at DESC, id DESC LIMIT 1
 # Nobody claims or settles these deliveries until the transaction ends. This is a statement of its own, so that the next
 # one sees what was settled before.
 _LOCK = "SELECT FROM webhooks_delivery WHERE event_id = ANY(%s) ORDER BY id FOR UPDATE"
+_OVERWRITE = """
+UPDATE webhooks_event e SET body = changed.body FROM json_to_recordset(%s::json) AS changed(id uuid, body text)
+WHERE e.id = changed.id
+"""
 # The answer to an attempt that is under way may repeat what it was sent, so it must not be written any more. The
 # delivery is sent again when its claim has run out.
-_OVERWRITE = f"""
-WITH changed AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%s::json) AS t(id uuid, body text)
-), bodies AS (
-    UPDATE webhooks_event e SET body = changed.body FROM changed WHERE e.id = changed.id
-), delivery AS MATERIALIZED (
-    SELECT d.id FROM webhooks_delivery d JOIN changed ON d.event_id = changed.id
+_FORGET = f"""
+WITH delivery AS MATERIALIZED (
+    SELECT id FROM webhooks_delivery WHERE event_id = ANY(%s)
 ), under_way AS (
     UPDATE webhooks_claim SET token = '{NOBODY}' WHERE delivery_id IN (SELECT id FROM delivery)
 )
@@ -91,7 +93,8 @@ def overwrite(
 ) -> None:
     """Replace these members of the events' `data`, where present, and forget what receivers answered or are answering.
 
-    Runs in the caller's transaction. Changes only events whose data pass `where`.
+    Runs in the caller's transaction, as the last of its statements: nothing is claimed from here until it ends. Changes
+    only events whose data pass `where`.
     """
     changed = []
     for id_, body in Event.objects.filter(IsOneOf("id", [*events])).values_list("id", "body"):
@@ -99,6 +102,14 @@ def overwrite(
         if where(told["data"]):
             told["data"] |= {name: value for name, value in members.items() if name in told["data"]}
             changed.append({"id": id_, "body": dump_json(told).decode()})
+    if not changed:
+        return  # and hold nobody up
+    ids = [each["id"] for each in changed]
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK, [[each["id"] for each in changed]])
+        cursor.execute(_LOCK, [ids])
         cursor.execute(_OVERWRITE, [dump_json(changed).decode()])
+        # A claim that has begun sees the bodies as they were, and would find the deliveries free after the commit. It
+        # ends before that, and what it has claimed is forgotten too: deliveries that were written since the first lock.
+        delivery.hold_off_claims()
+        cursor.execute(_LOCK, [ids])
+        cursor.execute(_FORGET, [ids])

@@ -91,11 +91,14 @@ def end_sessions(*kept: int) -> int:
     )
 
 
+# How many sessions wait for a lock.
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
 def wait_for_lock(sessions: int = 1) -> None:
     """Until so many sessions wait for a lock."""
     deadline = time.monotonic() + PATIENCE
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    while one(waiting) < sessions:
+    while one(WAITING) < sessions:
         assert time.monotonic() < deadline
         time.sleep(0.01)
         one("SELECT pg_stat_clear_snapshot()")

@@ -5,6 +5,7 @@ say why no customer can be in them.
 """
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
@@ -23,13 +24,13 @@ from codservice.uploads.models import RefusedRow, Upload
 from orders import customer_data, editing, lifecycle
 from orders.models import CallNote, Erasure, Order, OrderEdit, Status
 from tests import factories
-from tests.harness.background import Background, eventually
+from tests.harness.background import Background, eventually, open_transaction
 from tests.harness.client import ApiClient, new_key
-from tests.harness.database import contents, wait_for_lock
+from tests.harness.database import WAITING, contents, one, wait_for_lock
 from tests.harness.plans import looks_at_events
 from webhooks import delivery, redaction, registry
 from webhooks.models import Attempt, Claim, Delivery, Event
-from webhooks.posts import Outcome
+from webhooks.posts import Outcome, Post
 
 NAME, PHONE, OTHER_PHONE = "Nadia Cherif", "0661 22 33 44", "0661 22 33 55"
 E164 = "+213661223344"
@@ -198,6 +199,62 @@ def test_an_answer_that_comes_after_it_brings_nothing_back(alice: Account, nadia
     again = delivery.claim(uuid4(), 100)
     assert {post.delivery_id for post in again} == {post.delivery_id for post in posts}
     assert not any(NAME.encode() in post.body for post in again)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_that_has_looked_before_it_does_not_send_the_customer_after_it(
+    alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim stops between its snapshot, which shows the customer, and its locks."""
+    stops = "SELECT id FROM chosen CROSS JOIN pg_advisory_xact_lock(42)"
+    monkeypatch.setattr(delivery, "_CLAIM", delivery._CLAIM.replace("SELECT id FROM chosen", stops))
+    token = uuid4()
+
+    def patiently(call: Callable[[], Any]) -> Any:
+        one("SELECT set_config('lock_timeout', '0', false)")
+        return call()
+
+    with open_transaction(lambda: one("SELECT pg_advisory_xact_lock(42)")):
+        claiming = Background(partial(patiently, lambda: delivery.claim(token, 100)))
+        wait_for_lock()
+        actor = Actor.of_command("erase_customer")
+        erasing = Background(partial(patiently, lambda: customer_data.erase(alice, E164, actor=actor)))
+        eventually(lambda: erasing.is_over or one(WAITING) == 2)
+    posts = claiming.result()
+    erasing.result()
+    delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
+
+    assert not any(NAME.encode() in post.body for post in posts)
+    assert knowing(*SIGNS) == set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_sent_anew_amid_it_brings_nothing_back(
+    alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The delivery is written and claimed after the erasure has locked those that there were."""
+    token, posts = uuid4(), list[Post]()
+    hold_off_claims = delivery.hold_off_claims
+    recovered, *_ = Delivery.objects.order_by("id")
+    Delivery.objects.filter(event=recovered.event_id).exclude(id=recovered.id).delete()
+    Attempt.objects.filter(delivery=recovered).delete()
+    recovered.delete()
+
+    def claim() -> list[Post]:
+        recovered.save(force_insert=True)
+        return delivery.claim(token, 100)
+
+    def claimed_before() -> None:
+        if not posts:
+            posts.extend(Background(claim).result())
+        hold_off_claims()
+
+    monkeypatch.setattr(delivery, "hold_off_claims", claimed_before)
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert NAME.encode() in posts[0].body
+    delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
+    assert knowing(*SIGNS) == set()
 
 
 @pytest.mark.django_db(transaction=True)
