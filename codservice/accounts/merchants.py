@@ -44,7 +44,7 @@ def make(
     made = staff.give_password(holder, password)
     try:
         with transaction.atomic():
-            if User.objects.filter(username__iexact=email).exists():  # in any case, as an agent may have it
+            if User.with_name(email).exists():
                 raise IntegrityError
             holder.save()
             account = Account.objects.create(name=name, holder=holder, rate_limit=rate_limit)

@@ -86,6 +86,14 @@ class User(AbstractUser):
         found = cls.objects.alias(address=Lower("email")).filter(Q(username=typed) | address)
         return max(found, key=lambda person: person.username == typed, default=None)
 
+    @classmethod
+    def with_name(cls, name: str) -> "models.QuerySet[User]":
+        """Whoever has this username or e-mail address, in any case. For a new name or address, nobody else may have it.
+
+        A username that is another's address would keep them from signing in with it.
+        """
+        return cls.objects.filter(Q(username__iexact=name) | Q(email__iexact=name))
+
     def deactivate(self) -> None:
         """Bar the person from signing in. Sessions and mailed links end for good: they would need a new password.
 

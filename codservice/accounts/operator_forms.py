@@ -85,18 +85,21 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
             self.fields[name].widget.attrs |= {"dir": "ltr", "autocomplete": "off"}
 
     def clean_username(self) -> str:
-        """Reject a new name that differs from another's only by case, as for new people. An existing one may stay."""
+        """Reject a new name that is another's but for case, or another's address. An existing one may stay."""
         username = str(self.cleaned_data["username"])
-        others = User.objects.filter(username__iexact=username).exclude(pk=self.instance.pk)
+        others = User.with_name(username).exclude(pk=self.instance.pk)
         if "username" in self.changed_data and others.exists():
             raise self.instance.unique_error_message(User, ("username",))
         return username
 
     def clean_email(self) -> str:
         """Validate a new address only, so that an old one never prevents shutting a person out."""
-        if "email" in self.changed_data and self.cleaned_data["email"]:
-            mails.validate_address(self.cleaned_data["email"])
-        return str(self.cleaned_data["email"])
+        email = str(self.cleaned_data["email"])
+        if "email" in self.changed_data and email:
+            mails.validate_address(email)
+            if User.with_name(email).exclude(pk=self.instance.pk).exists():
+                raise ValidationError(_("Somebody already signs in with this address."))
+        return email
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
@@ -138,6 +141,13 @@ class _PasswordOfAnother:
 
 class NewPersonForm(Form, _PasswordOfAnother, auth_forms.AdminUserCreationForm):
     usable_password = None  # everybody here signs in with a password
+
+    def clean_username(self) -> str:
+        """Reject a name that is another's but for case, or another's address."""
+        username = str(self.cleaned_data["username"])
+        if User.with_name(username).exists():
+            raise ValidationError(self.instance.unique_error_message(User, ("username",)))
+        return username
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -27,7 +27,7 @@ def make(
     user = User(username=username.strip(), is_staff=True, **fields)
     user.full_clean(exclude=["password"])
     # As in the operators' form for new people: names that differ only by case would be mistaken for each other.
-    if User.objects.filter(username__iexact=user.username).exists():
+    if User.with_name(user.username).exists():
         raise ValidationError({"username": user.unique_error_message(User, ("username",))})
     if password is not None:
         validate_password(password, user)

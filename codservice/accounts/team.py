@@ -155,16 +155,12 @@ def new_link(invitation: Invitation) -> str:
 
     Returns an empty string and changes nothing when somebody already signs in with the address.
     """
-    if _is_taken(invitation.email):
+    if User.with_name(invitation.email).exists():
         return ""
     token = secrets.token_urlsafe(32)
     invitation.digest = digest_of(token)
     Invitation.objects.filter(id=invitation.id).update(digest=invitation.digest)
     return signing.Signer(salt=_SALT).sign(token)
-
-
-def _is_taken(email: str) -> bool:
-    return User.objects.filter(Q(email__iexact=email) | Q(username__iexact=email)).exists()
 
 
 # --- Accepting an invitation -----------------------------------------------------------------------------------------
@@ -199,7 +195,7 @@ def accept(link: str, *, name: str, password: str) -> User:
             # `invite` checks the team, then the invitations. With this lock, nobody moves to the team in between.
             Account.lock(invited.account_id)
             invitation = find(link, is_locked=True)
-            if _is_taken(email):
+            if User.with_name(email).exists():
                 raise IntegrityError
             user.save()
             Membership.objects.create(account=invitation.account, user=user, role=invitation.role)

@@ -249,6 +249,24 @@ def test_nobody_gets_a_name_that_is_anothers_but_for_case(operator: Client) -> N
     assert User.objects.get(username="LYNDA").first_name == "Karim"
 
 
+def test_nobody_gets_anothers_address_as_a_name_or_the_reverse(operator: Client, alice: Account) -> None:
+    """The other person could no longer sign in with their address."""
+    User.objects.filter(pk=alice.holder_id).update(username="alice", email="Alice@Shop.example")
+    karim = factories.AgentFactory(username="karim@shop.example")
+    there, form = page("accounts_user_change", karim.pk), {"username": karim.username, "is_staff": "on"}
+    taken = "alice@shop.example"
+    new = {"username": taken, "password1": "a fine pass word", "password2": "a fine pass word"}
+    assert "already exists" in text_of(operator.post(there, form | {"username": taken}))
+    assert "already exists" in text_of(operator.post(page("accounts_user_add"), new))
+    of_alice = page("accounts_user_change", alice.holder_id)
+    refused = operator.post(of_alice, {"username": "alice", "email": "Karim@shop.example"})
+    assert "Somebody already signs in with this address." in text_of(refused)
+    assert User.known_as(taken) == alice.holder
+
+    assert operator.post(there, form | {"email": karim.username}).status_code == 302, "both may be one's own"
+    assert operator.post(of_alice, {"username": taken, "email": "Alice@Shop.example"}).status_code == 302
+
+
 def test_a_persons_name_is_kept_as_every_other_text(operator: Client) -> None:
     person = factories.AgentFactory(username="karim")
     there, form = page("accounts_user_change", person.pk), {"username": "karim", "is_staff": "on", "is_active": "on"}

@@ -111,6 +111,13 @@ def test_no_two_names_differ_by_case_alone(browser: Client) -> None:
     assert "already exists" in response.content.decode()
 
 
+def test_nobody_is_named_as_anothers_address(browser: Client) -> None:
+    factories.UserFactory(username="boss", email="boss@shop.example")
+    response = browser.post(NEW, {"username": "Boss@shop.example", "first_name": "Lynda"})
+    assert response.status_code == 422
+    assert "already exists" in response.content.decode()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_who_is_being_made_by_somebody_else_is_explained_too(browser: Client) -> None:
     """The button was pressed twice, or by two supervisors, and the name was free when each looked."""
