@@ -81,11 +81,16 @@ def _tell(mail: str, webhooks: Sequence[Webhook], record: dict[str, Any]) -> boo
         except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
             logger.warning("the holder of account %s could not be mailed about a webhook: %s", account.id, error)
             return False
-    Webhook.objects.filter(id__in=[webhook.id for webhook in webhooks]).update(**record)
+    told = Webhook.objects.filter(id__in=[webhook.id for webhook in webhooks])
+    if mail == "failing":
+        # One that was turned off or moved meanwhile has begun anew (`registry.change`), and nobody was told of that.
+        told = told.filter(url__in=[webhook.url for webhook in webhooks], is_active=True)
+    told.update(**record)
     return bool(to)
 
 
 def _link() -> str:
     """Return the URL of the account's webhooks page, or "" unless the settings name exactly one host."""
-    hosts = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
-    return f"http{'s' if settings.HTTPS else ''}://{hosts[0]}/account/webhooks" if len(hosts) == 1 else ""
+    hosts = [host for host in settings.ALLOWED_HOSTS if host != "*"]
+    is_exact = len(hosts) == 1 and not hosts[0].startswith(".")  # with a dot it is any host of a domain
+    return f"http{'s' if settings.HTTPS else ''}://{hosts[0]}/account/webhooks" if is_exact else ""

@@ -186,6 +186,63 @@ def test_an_address_that_nothing_was_sent_to_yet_neither_fails_nor_is_well_again
     assert "https://shop.example/newer" in mail.outbox[1].body
 
 
+@pytest.mark.parametrize("changes", [{"url": "https://shop.example/new"}, {"is_active": False}])
+def test_one_that_begins_anew_while_the_mail_is_sent_is_not_well_again(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    attempt(alice, "status")
+    let_pass(hours=2)
+    send = mails.send
+
+    def change_and_send(*args: str) -> None:
+        registry.change(alice.id, webhook.id, changes)
+        send(*args)
+
+    with monkeypatch.context() as server:
+        server.setattr(mails, "send", change_and_send)
+        assert tasks.tell_of_failing() == 1
+    registry.change(alice.id, webhook.id, {"is_active": True})
+    assert tasks.tell_of_failing() == 0
+
+
+def test_one_that_is_well_again_and_moves_while_the_mail_is_sent_is_told_of_once(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt(alice, "status")
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 1
+    attempt(alice, "")
+    send = mails.send
+
+    def change_and_send(*args: str) -> None:
+        registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
+        send(*args)
+
+    monkeypatch.setattr(mails, "send", change_and_send)
+    assert [tasks.tell_of_failing(), tasks.tell_of_failing()] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "link"),
+    [
+        (["shop.example"], "http://shop.example/account/webhooks"),
+        (["*", "shop.example"], "http://shop.example/account/webhooks"),
+        (["*"], ""),
+        ([".shop.example"], ""),
+        (["a.example", "b.example"], ""),
+    ],
+)
+def test_a_mail_links_to_the_page_where_there_is_one_host(
+    alice: Account, webhook: Webhook, settings: Any, hosts: list[str], link: str
+) -> None:
+    settings.ALLOWED_HOSTS = hosts
+    attempt(alice, "status")
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 1
+    links = {line for line in mail.outbox[0].body.splitlines() if line.endswith("/account/webhooks")}
+    assert links == ({link} if link else set())
+
+
 def test_what_could_not_be_sent_is_sent_later(
     alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
