@@ -179,6 +179,10 @@ try:
     if DEBUG and not DEVELOPMENT:
         raise EnvError("DEBUG must be off when SECRET_KEY is set, because its error pages show code and data.")
     DEMO = env.bool("DEMO", False)  # make the demo data at the start
+    if DEMO and not DEVELOPMENT:
+        raise EnvError(
+            "DEMO must be off when SECRET_KEY is set, because it makes people whose one password is in the log."
+        )
     HTTPS = env.bool("HTTPS", not DEVELOPMENT)
     ALLOWED_HOSTS = [host.strip() for host in env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])]
     # Other values would match no host, and Django would refuse all requests.

@@ -84,6 +84,7 @@ def test_production_settings_pass_djangos_own_check():
         ("SECRET_KEY_FALLBACKS", "x"),
         ("HTTPS", "sometimes"),
         ("DEMO", "perhaps"),
+        ("DEMO", "true"),
         ("DATABASE_PGBOUNCER", "perhaps"),
         ("DATABASE_STATEMENT_TIMEOUT", "long"),
         ("DATABASE_STATEMENT_TIMEOUT", "2147484"),  # more than PostgreSQL takes
@@ -171,14 +172,17 @@ def test_hosts_origins_and_a_sender_may_be_what_django_takes():
     assert all(validate_host(host, lists[0]) for host in hosts)
 
 
-def test_demo_data_is_asked_for_as_anything_is_switched_on():
-    assert [shown("settings.DEMO", DEMO=value) for value in ("1", "true", "0")] == ["True", "True", "False"]
+def test_demo_data_is_asked_for_as_anything_is_switched_on(tmp_path):
+    development = {"unset": ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL"), "DATA_DIR": str(tmp_path)}
+    demo = [shown("settings.DEMO", DEMO=value, **development) for value in ("1", "true", "0")]
+    assert demo == ["True", "True", "False"]
+    assert shown("settings.DEMO", DEMO="0") == "False"
 
 
-def shown(expression, **env):
-    """Return the value of an expression about the settings, with these variables set."""
+def shown(expression, *, unset=(), **env):
+    """Return the value of an expression about the settings, with these variables set, and production's but `unset`."""
     show = f"from django.conf import settings; print(({expression}))"
-    result = manage("shell", "--no-imports", "-c", show, env=env)
+    result = manage("shell", "--no-imports", "-c", show, env=env, unset=unset)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
