@@ -29,16 +29,19 @@ _EMPTY_LIST = "It is an empty list, as PHP writes an empty array. Send {}, or no
 _TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
 # Python refuses to convert many more digits at once; no amount or quantity has so many anyway.
 MAX_INT_DIGITS = 4000
+MAX_CONTENT_TYPE = 256  # characters: for `a; b="` and many semicolons, Python's parser takes quadratic time
 
 
 def media_type(content_type: str) -> tuple[str, dict[str, str]]:
     """Return the media type and the parameters of a `Content-Type`, or nothing if they cannot be read.
 
-    By RFC 2231, parameters may name an encoding, which may be unknown.
+    By RFC 2231, parameters may name an encoding, which may be unknown, and come in numbered parts.
     """
+    if len(content_type) > MAX_CONTENT_TYPE:
+        return "", {}
     try:
         return parse_header_parameters(content_type)
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: of parts of which one has no number
         return "", {}
 
 

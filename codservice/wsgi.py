@@ -1,7 +1,9 @@
 import os
+from typing import Any
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.core.wsgi import get_wsgi_application
+from django.http.multipartparser import MultiPartParserError
 
 from codservice.wire import media_type
 
@@ -17,6 +19,13 @@ class Request(WSGIRequest):
 
     def _set_content_type_params(self, meta: dict) -> None:
         self.content_type, self.content_params = media_type(meta.get("CONTENT_TYPE", ""))
+
+    def parse_file_upload(self, *args: Any) -> Any:
+        """Refuse a part whose head Python cannot read, like any other that cannot be read (`media_type`)."""
+        try:
+            return super().parse_file_upload(*args)
+        except TypeError as error:
+            raise MultiPartParserError("The head of a part cannot be read.") from error
 
 
 application = get_wsgi_application()

@@ -53,7 +53,7 @@ def _renderer(request: Request) -> BaseRenderer:
     """What writes the description as the request asks for it: in YAML if it asks for nothing that there is."""
     try:
         return DefaultContentNegotiation().select_renderer(request, _RENDERERS)[0]
-    except (NotAcceptable, Http404):
+    except (NotAcceptable, Http404, TypeError):  # TypeError: parameters that Python cannot read (`wire.media_type`)
         return _RENDERERS[0]
 
 

@@ -68,12 +68,25 @@ def test_the_query_is_utf8_whatever_charset_the_body_names(service, key, charset
     )
 
 
-@pytest.mark.parametrize("parameter", ["a*=bogus''%20", "charset*=idna''%ff", "x*=undefined''%20"])
+@pytest.mark.parametrize(
+    "parameter", ["a*=bogus''%20", "charset*=idna''%ff", "x*=undefined''%20", "a*=x; a*0=y", 'a="' + ";" * 40_000]
+)
 def test_a_content_type_that_cannot_be_read_is_none(service, key, parameter):
     headers = {"Content-Type": f"application/json; {parameter}"}
     assert service.send("GET", "/healthz", headers=headers).status == 200
     assert service.send("GET", ORDERS, headers=headers, key=key).status == 200
     assert service.send("POST", ORDERS, BODY, headers, key=key).json()["error"] == "unsupported_media_type"
+
+
+def test_too_many_parameters_are_refused(service, key):
+    answer = service.send("GET", f"{ORDERS}?{'a=&' * 1001}", key=key)
+    assert (answer.status, answer.json()["error"]) == (400, "bad_request")
+
+
+def test_a_part_of_a_form_whose_head_cannot_be_read_is_refused(service):
+    body = b"--x\r\nContent-Disposition: form-data; a*=x; a*0=y\r\n\r\n1\r\n--x--\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=x", "Cookie": f"csrftoken={'a' * 32}"}
+    assert service.send("POST", "/account/login", body, headers).status == 400
 
 
 @pytest.mark.parametrize(

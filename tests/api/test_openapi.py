@@ -87,8 +87,8 @@ def test_the_description_comes_as_json_where_that_is_asked_for(client, descripti
 
 @pytest.mark.parametrize(
     ("query", "accept"),
-    [("", None), ("", "*/*"), ("", "text/html"), ("", "///;"), ("?format=yaml", "*/*"), ("?format=xml", "*/*"),
-     ("?format=", "*/*"), ("?format=json", "text/html")],
+    [("", None), ("", "*/*"), ("", "text/html"), ("", "///;"), ("", "text/x; a*=x; a*0=y"), ("?format=yaml", "*/*"),
+     ("?format=xml", "*/*"), ("?format=", "*/*"), ("?format=json", "text/html")],
 )  # fmt: skip
 def test_the_description_is_yaml_for_whoever_asks_for_nothing_else(client, query, accept):
     answer = client.get(f"/api/schema{query}", headers={"Accept": accept} if accept else {})
