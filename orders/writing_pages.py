@@ -77,8 +77,8 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show the same form with the order's values, or change the order. An agent who has the order open is told.
 
-    If the order has changed or was decided since the page was opened, the form is refused but keeps what was written,
-    to be copied into a new one; unless the order already is as written, as after the first press of two.
+    If the order was decided since the page was opened, or has changed and is not yet as written (as it is after the
+    first press of two), the form is refused but keeps what was written, to be copied into a new one.
     """
     order = get_object_or_404(Order.objects.select_related("account"), id=id, account=account)
     decided = "" if order.status == Status.PENDING else _("The order has been decided and can no longer be changed.")
@@ -89,7 +89,7 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             return redirect("account-order", id=id)
         lines = min(len(items) + 1, MAX_LINES)
         return _page(request, CorrectionForm(order=order, items=items, lines=lines), order)
-    if "more" in request.POST:
+    if "more" in request.POST and not decided:
         return _page(request, _with_more_lines(request, partial(CorrectionForm, order=order)), order)
     form = CorrectionForm(request.POST, order=order, items=items, lines=max(_shown_lines(request), LINES))
     if decided:

@@ -5,7 +5,7 @@ that no new page or parameter can be forgotten.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from html import unescape
 from itertools import chain, cycle, product
@@ -168,9 +168,10 @@ def names_sent(client: Client, path: str, form: dict[str, str], read: dict[str, 
 
 def with_values(named: list[list[str]], values: list[str]) -> Iterator[list[tuple[str, str]]]:
     """Yield the names of each page or form with each value. What code that they share reads, each gets with another."""
-    readers, turns = Counter(chain.from_iterable(named)), cycle(values)
+    readers = Counter(chain.from_iterable(named))
+    turns: dict[str, Iterator[str]] = defaultdict(lambda: cycle(values))
     for names in named:
-        yield [(name, each) for name in names for each in ([next(turns)] if readers[name] > SHARED else values)]
+        yield [(name, each) for name in names for each in ([next(turns[name])] if readers[name] > SHARED else values)]
 
 
 def answers_to_questions(pages: list[Any], read: dict[str, set[str]]) -> Iterator[tuple[str, HttpResponse]]:
