@@ -80,10 +80,12 @@ def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run, tm
     assert service.stop() == 0
 
 
-def test_each_thread_of_web_has_room_in_the_database(tmp_path):
+def test_each_thread_of_web_has_room_in_the_database(tmp_path, monkeypatch):
     layout, web = Layout(tmp_path), Web("127.0.0.1", 8000, workers=16, threads=4)
+    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.setenv("REDIS_URL", "redis://elsewhere")
     try:
-        database, _ = processes(layout, web, {"REDIS_URL": "redis://elsewhere"})
+        database, _ = processes(layout, web)
     finally:
         shutil.rmtree(layout.runtime)
 
