@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID, uuid5
 
 from django import forms
@@ -137,6 +137,13 @@ class OutcomeForm(Form):
         "callback_tomorrow": "tomorrow",
         "callback": None,
     }
+    # The fields of each button's panel. What was left in another button's panel is ignored, as that panel is closed.
+    ASKED: ClassVar[dict[str, set[str]]] = {
+        CANCEL: {"details"},
+        "callback": {"at"},
+        Outcome.HANDED_OVER: {"to", "handover_reason"},
+        Outcome.SKIPPED: {"skip_reason"},
+    }
     # Outcomes that ask for a reason, and the reasons that have buttons: `cancel:Duplicate`.
     REASONS = {CANCEL: CancelReason, Outcome.HANDED_OVER: HandoverReason, Outcome.SKIPPED: SkipReason}
     OUTCOMES = [
@@ -171,6 +178,9 @@ class OutcomeForm(Form):
         data = self.cleaned_data
         outcome, _colon, data["why"] = data.get("outcome", "").partition(":")
         data["outcome"] = outcome
+        for name in set().union(*self.ASKED.values()) - self.ASKED.get(outcome, set()):
+            self.errors.pop(name, None)
+            data[name] = None
         sent_at, seen = self.data.get("shown_at", ""), self.data.getlist("seen")
         if not data.get("shown_at") or not shown.is_sealed(self.claim_id, sent_at, seen, data.get("seal", "")):
             self.add_error(None, OLD_PAGE)

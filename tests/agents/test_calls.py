@@ -355,6 +355,24 @@ def test_only_those_who_work_are_handed_customers(alice: Account, agent: User, o
     assert CallNote.objects.count() == 0
 
 
+@pytest.mark.parametrize(
+    ("outcome", "field"),
+    [
+        *(("no_answer", field) for field in ("details", "at", "to", "handover_reason", "skip_reason")),
+        ("confirm", "to"),
+        ("confirm_all", "details"),
+        ("cancel", "handover_reason"),
+        ("callback_tomorrow", "at"),
+        ("handed_over:Abusive or threatening", "details"),
+        ("skipped:Bad line", "to"),
+    ],
+)
+def test_what_was_left_in_a_closed_panel_refuses_no_other_button(outcome: str, field: str, screen: Screen) -> None:
+    left = str(AgentFactory(is_active=False).id) if field == "to" else "a\x92b"
+    assert screen.press(outcome, **{field: left}).status_code == 302
+    assert CallNote.objects.count() == 1
+
+
 def test_skipping_asks_for_a_reason(order: Order, browser: Client, screen: Screen) -> None:
     assert screen.press("skipped", skip_reason="").status_code == 422
     assert screen.press("skipped", skip_reason="Ligne coupée").url == DESK
