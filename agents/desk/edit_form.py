@@ -106,8 +106,8 @@ class Line:
 class EditForm(Form):
     """What can be changed in a pending order, at the version that the agent saw.
 
-    `data` is validated; `written`, what was entered so far, is only shown again. Fields that are not sent stay as they
-    are.
+    `data` is validated; `written`, what was entered so far, is only shown again. The second phone, delivery type,
+    discount and details stay as they are when they are not sent; without a commune, the order's is cleared.
     """
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
@@ -243,6 +243,7 @@ class EditForm(Form):
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
+        self.errors.pop("q", None)  # what was looked for is not saved
         if data.get("version") != self.order.version:
             self.errors.clear()  # the order may have other lines by now, and so the form other fields
             raise forms.ValidationError(notices.what_happened(self.order.id))
@@ -254,6 +255,8 @@ class EditForm(Form):
             chosen = data.get(f"product-{line.key}")
             if line.item and chosen and (line.product is None or chosen != line.product.id):
                 self.add_error(f"quantity-{line.key}", NOT_SOLD)
+                self.data = self.data.copy()
+                self.data[f"product-{line.key}"] = ""  # the page shows the line as it was
         return data
 
     def _clean_place(self, data: dict[str, Any]) -> None:

@@ -204,6 +204,25 @@ def test_only_products_that_the_merchant_sells_are_offered(
     assert order.version == 1
 
 
+def test_a_replacement_that_is_no_longer_sold_is_said_once_and_the_line_stays(
+    page: Page, robe: Product, scarf: Product, order: Order
+) -> None:
+    page.press("choose", scarf.id, instead=key(order))
+    Product.objects.filter(id=scarf.id).update(is_active=False)
+    assert page.save(customer_address="Cité 8 Mai, Bt 4").status_code == 422
+    assert "This product is no longer sold." in page.text
+    assert page.save().status_code == 302
+    item = order.items.get()
+    assert (item.product_id, item.quantity, item.unit_price) == (robe.id, 2, Decimal(2000))
+    assert page.order.customer_address == "Cité 8 Mai, Bt 4"
+
+
+@pytest.mark.parametrize("left", ["foul\x92ard", "x" * 101])
+def test_what_was_looked_for_refuses_no_change(left: str, page: Page) -> None:
+    assert page.save(q=left, customer_name="Amina").status_code == 302
+    assert page.order.customer_name == "Amina"
+
+
 def test_details_are_changed_added_and_taken_away(page: Page, order: Order) -> None:
     line = key(order)
     page.save(**{f"detail0-{line}": "L", f"detail1-{line}": "", f"name0-{line}": "Gravure", f"value0-{line}": "نادية"})
