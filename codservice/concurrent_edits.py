@@ -12,12 +12,6 @@ from django.utils.translation import gettext as _
 
 from codservice.form_fields import Form
 
-_SEEN = Signer(salt="form_fields.seen")
-
-
-def _sign(shown: dict[str, Any]) -> str:
-    return _SEEN.sign_object(shown, compress=True)
-
 
 def _read(field: forms.Field, shown: Any) -> Any:
     """Return a shown value as the field compares it: times were shown as text."""
@@ -40,8 +34,16 @@ class SinceShown(Form):
         self._now = self._shown = initial
         if data is not None:
             with suppress(BadSignature):
-                self._shown = _SEEN.unsign_object(data.get("seen", ""))
-        super().__init__(data, *args, initial=self._shown | {"seen": _sign(self._shown)}, **kwargs)
+                self._shown = self._signer().unsign_object(data.get("seen", ""))
+        super().__init__(data, *args, initial=self._shown | {"seen": self._sign(self._shown)}, **kwargs)
+
+    @classmethod
+    def _signer(cls) -> Signer:
+        """One for each form, so that what another form has shown is not taken for what this one has."""
+        return Signer(salt=f"{cls.__module__}.{cls.__qualname__}.seen")
+
+    def _sign(self, shown: dict[str, Any]) -> str:
+        return self._signer().sign_object(shown, compress=True)
 
     def clean(self) -> dict[str, Any]:
         others = {name: self._now.get(name) for name in self.changed_data if self._overwrites(name)}
@@ -50,7 +52,7 @@ class SinceShown(Form):
             self.add_error(name, said)
         if others:  # for other fields, what was shown stays the same
             self.data = self.data.copy()
-            self.data["seen"] = _sign(self._shown | others)
+            self.data["seen"] = self._sign(self._shown | others)
         return super().clean() or self.cleaned_data
 
     def _overwrites(self, name: str) -> bool:

@@ -364,6 +364,17 @@ def test_merchants_that_another_supervisor_has_chosen_meanwhile_are_not_taken_aw
     assert Assignment.objects.get().merchants == [alice.id]
 
 
+def test_what_another_page_has_shown_is_not_taken_for_what_this_one_has(
+    alice: Account, charlie: Account, agent: User, browser: Client
+) -> None:
+    seen = browser.get(f"/console/rules/{alice.id}/").context["form"].initial["seen"]
+    rule(agent, alice)
+    answer = browser.post(page_of(agent), {"merchants": [str(charlie.id)], "languages": ["ar"], "seen": seen})
+    assert answer.status_code == 302
+    found = Assignment.objects.get()
+    assert (found.merchants, found.languages) == ([charlie.id], ["ar"])
+
+
 def test_a_search_keeps_what_is_chosen_and_saves_nothing(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:
