@@ -146,9 +146,12 @@ def _call_again(order: Order) -> list[str]:
     """
     said = order.call_notes.exclude(outcome__in=(*CallNote.NOTHING_NEW, CallNote.Outcome.NOTE))
     last = said.order_by("-created_at", "-id").first()
-    if order.call_state != CallState.REVIEW or last is None or last.outcome != CallNote.Outcome.WRONG_NUMBER:
+    is_reviewed = order.call_state in (CallState.REVIEW, CallState.TEST)  # a test order is, after a wrong number
+    if not is_reviewed or last is None or last.outcome != CallNote.Outcome.WRONG_NUMBER:
         return []
-    order.call_state, order.call_due_at, order.call_attempts = CallState.RETRY, order.now, 0
+    if order.call_state != CallState.TEST:
+        order.call_state = CallState.RETRY
+    order.call_due_at, order.call_attempts = order.now, 0
     return ["call_state", "call_due_at", "call_attempts"]
 
 

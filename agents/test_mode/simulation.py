@@ -1,5 +1,6 @@
 """Lets a developer act as agent and courier on a test order, through the same functions that they use."""
 
+from copy import copy
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.errors import Invalid, Refused
 from orders import lifecycle
 from orders.lifecycle import TEST_AGENT, AlreadyDecided, Call, status_in_words
-from orders.models import CallNote, Order, Status
+from orders.models import CallNote, CallState, Order, Status
 
 Outcome = CallNote.Outcome
 # Calls that decide nothing. A customer's yes or no is `confirm` or `cancel`.
@@ -51,5 +52,19 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
         silent = CallNote.objects.filter(order=order, outcome__in=CallNote.SILENT).order_by("created_at")
         tried = list(silent.values_list("created_at", flat=True))
         windows = hours.of_account(live_id, hours.AHEAD)
-        plan = planning.after(made, order, CallingRules.of(live_id), tried=tried, windows=windows, to=None)
+        real = copy(order)
+        real.call_state = _real_state(order)
+        plan = planning.after(made, real, CallingRules.of(live_id), tried=tried, windows=windows, to=None)
         lifecycle.add_call_notes([order], made, {order.id: plan})
+
+
+def _real_state(order: Order) -> CallState:
+    """What a real order would wait for after the same calls; a test order's own state is always TEST.
+
+    The time of its next call tells: a promised one is when the promise says, and a review is due since the last call.
+    """
+    if CallNote.objects.filter(order=order, callback_at=order.call_due_at).exists():
+        return CallState.CALLBACK
+    if CallNote.objects.filter(order=order, created_at=order.call_due_at).exists():
+        return CallState.REVIEW
+    return CallState.RETRY

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from agents.models import CallingPeriod, CallingRules
 from agents.test_mode import simulation
@@ -99,6 +100,47 @@ def test_the_next_call_is_in_the_live_accounts_hours(alice: Account, twin: Accou
     CallingRules.objects.create(account=alice, opens_at=time(6), closes_at=time(7), days_off=[])
     play(make_order(twin), "call", {"outcome": "no_answer"})
     assert time(6) <= Order.objects.get().call_due_at.astimezone(ALGIERS).time() < time(7)
+
+
+def next_call() -> str | None:
+    """What the last event says of the next call."""
+    return json.loads(Event.objects.latest("id").body)["data"]["next_call_at"]
+
+
+def test_a_promise_stays_when_its_customer_does_not_answer_before(twin: Account, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    for outcome in ("callback", "no_answer", "busy"):
+        play(order, "call", {"outcome": outcome})
+    promised = CallNote.objects.get(outcome="callback").callback_at
+    order.refresh_from_db()
+    assert (order.call_due_at, order.call_attempts) == (promised, 2)
+
+
+def test_a_promise_that_is_over_is_followed_by_another_attempt(twin: Account, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    play(order, "call", {"outcome": "callback"})
+    CallNote.objects.update(callback_at=timezone.now() - timedelta(hours=1))
+    soon = timezone.now() + timedelta(minutes=5)
+    Order.objects.update(call_due_at=soon)  # for an attempt after the promise
+    play(order, "call", {"outcome": "no_answer"})
+    assert Order.objects.get().call_due_at > soon
+
+
+def test_an_order_stays_in_review_until_its_number_is_corrected(
+    twin: Account, twins_api: ApiClient, play: Callable[..., Any]
+) -> None:
+    order = make_order(twin)
+    for outcome in ("wrong_number", "no_answer", "busy"):
+        play(order, "call", {"outcome": outcome})
+        assert next_call() is None
+    twins_api.patch(f"/api/v1/orders/{order.id}", {"customer_phone": "0661 22 33 44"})
+    order.refresh_from_db()
+    assert (order.call_attempts, order.call_state) == (0, CallState.TEST)
+    play(order, "call", {"outcome": "no_answer"})
+    assert next_call() is not None
+    play(order, "call", {"outcome": "wrong_number"})
+    play(order, "call", {"outcome": "callback"})
+    assert next_call() is not None
 
 
 @pytest.mark.parametrize(
