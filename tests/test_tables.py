@@ -105,8 +105,8 @@ def test_an_apostrophe_of_a_spreadsheet_or_a_person_is_taken_away_and_one_of_a_t
 def test_a_number_of_a_spreadsheet_is_what_people_see_there(tmp_path: Path) -> None:
     seen = {
         7500.2999999999993: "7500.3", 0.1 + 0.2: "0.3", 1900.0: "1900", -1.5: "-1.5", 213550123456.0: "213550123456",
-        613000123456789.0: "613000123456789", 1e15: "1000000000000000", 1234567890123456.5: "1234567890123460",
-        0.00000012: "0.00000012",
+        613000123456789.0: "613000123456789", 999999999999999.0: "999999999999999", 1e15: "1.00000E+15",
+        1234567890123456.5: "1.23457E+15", 0.00000012: "0.00000012",
     }  # fmt: skip
     write_xlsx(tmp_path / "t.xlsx", [[f"c{number}" for number in range(len(seen))], list(seen)])
 

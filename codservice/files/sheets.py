@@ -166,6 +166,9 @@ def _pieces(parts: zipfile.ZipFile, name: str) -> Iterator[bytes]:
 
 
 def _text(cell: object) -> str:
+    # Spreadsheets keep 15 digits. Of a longer number we would say digits that nobody wrote, the same for two of them.
+    if isinstance(cell, float) and abs(cell) >= 10**15:
+        return f"{cell:.5E}"  # as they show it, which is refused as shortened (`intake.SHORTENED`)
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     if isinstance(cell, float):

@@ -13,6 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
+from codservice.files.intake import NO_NUMBER
 from codservice.files.tables import Table
 from inventory.models import Product, StockMovement
 from inventory.product_files import ProductRows
@@ -335,6 +336,17 @@ def test_a_spreadsheet(alice: Account, tmp_path: Path) -> None:
     assert [(error["line"], set(error["errors"])) for error in result["errors"]] == [
         (4, {"name", "price", "stock_quantity"})
     ]
+
+
+@pytest.mark.process  # the process that reads a spreadsheet
+def test_a_sku_of_more_digits_than_a_spreadsheet_keeps_is_refused(alice: Account, tmp_path: Path) -> None:
+    path = tmp_path / "products.xlsx"
+    write_xlsx(path, [[*HEADER], *([sku, "Robe", 1500, 3, ""] for sku in (6130000000000000123, 613_000_000_000_000))])
+
+    result, _ = run(path, alice)
+
+    assert products(alice) == [("613000000000000", "Robe", "1500.00", 3, True)]
+    assert [(error["line"], error["errors"]) for error in result["errors"]] == [(2, {"sku": [NO_NUMBER]})]
 
 
 @pytest.mark.process  # the process that reads a spreadsheet

@@ -10,12 +10,13 @@ from django.utils.translation import gettext, override
 
 from codservice import values
 from codservice.accounts.models import Account
+from codservice.files import intake
 from codservice.uploads import processing
 from codservice.uploads.models import RefusedRow, Upload
 from orders import fees, regions
 from orders.models import DeliveryType, Order, OrderItem
 from tests.factories import ProductFactory, make_order
-from tests.harness.sheets import read_csv
+from tests.harness.sheets import read_csv, workbook
 from tests.orders.files import run
 from tests.uploads.files import (
     ECOTRACK,
@@ -454,6 +455,21 @@ def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, k
     assert [order.items.count() for order in Order.objects.order_by("external_id")] == [2, 1]
     assert RefusedRow.objects.earliest("line").faults == [["", ["Is a total of the rows above, not an order."]]]
     assert "This looks like a total of the rows above" in browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+
+@pytest.mark.process  # the process that reads a spreadsheet
+def test_a_number_of_more_digits_than_a_spreadsheet_keeps_is_refused(browser: Client) -> None:
+    """Otherwise the two would get the same number, and be one order."""
+    long = [7301234567890123456, 7301234567890123457]
+    table = [[*HEADER], *([number, *row()[1:]] for number in (*long, 999_999_999_999_999))]
+
+    take_in(browser, send(browser, workbook({"1": table}), "orders.xlsx"))
+
+    assert Order.objects.get().external_id == "999999999999999"
+    refused = RefusedRow.objects.order_by("line")
+    assert [(each.cells[0], each.faults) for each in refused] == [
+        ("7.30123E+18", [["external_id", [intake.NO_NUMBER]]])
+    ] * len(long)
 
 
 NOBODY = {"name": "", "phone": "", "wilaya": "", "address": ""}
