@@ -232,6 +232,24 @@ def test_no_digest_changes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / ".env").read_text() == "DOMAIN=cod.example.dz\n"
 
 
+def test_the_list_of_processes_shows_no_password(tmp_path: Path) -> None:
+    written = "n0b0dy's"
+    secret = tmp_path / "written"
+    secret.write_text(f"{written}\n")
+    script = (OPERATIONS / "compose/make-database.sh").read_text()
+    assert "/run/secrets/database_password" in script
+    (tmp_path / "psql").write_text('#!/bin/sh\necho "$@" > arguments\ncat > statements\n')
+    (tmp_path / "psql").chmod(0o755)
+
+    subprocess.run(
+        ["bash", "-c", script.replace("/run/secrets/database_password", str(secret))],
+        cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "POSTGRES_USER": "postgres"}, check=True,
+    )  # fmt: skip
+
+    assert written not in (tmp_path / "arguments").read_text()
+    assert f"`cat {secret}`" in (tmp_path / "statements").read_text()
+
+
 DOCKER = """#!/bin/sh
 echo "$*" >> told
 case "$*" in
