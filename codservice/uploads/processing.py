@@ -181,6 +181,10 @@ def _read(upload: Upload) -> None:
     if not row_count:
         raise UnreadableTable("The file has no rows below its first line.")
     with _held(upload):
+        Account.lock(upload.account_id)  # another worker may have read the same file meanwhile
+        if _is_sent_again(upload):
+            upload.end(Status.STOPPED, _SENT_AGAIN)
+            return
         give_way(_uploads_of_same_file(upload).filter(id__lt=upload.id, status=Status.MATCHING))
         Piece.objects.filter(upload=upload).delete()
         upload.change(

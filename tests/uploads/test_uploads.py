@@ -1,5 +1,6 @@
 """Files of orders that merchants upload: read, matched, and imported once by the API's rules."""
 
+import hashlib
 import re
 import time
 import tracemalloc
@@ -19,6 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from codservice.accounts import merchants
 from codservice.accounts.models import Account, Membership
 from codservice.files.sheets import MAX_ROW
+from codservice.files.tables import Table
 from codservice.retention import SWEEPS
 from codservice.run import gateway
 from codservice.uploads import account_pages, arrival, processing
@@ -26,8 +28,9 @@ from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, Order, OrderItem, StatusChange
 from orders.order_files.rows import UploadedOrderRows
 from tests.factories import UserFactory
-from tests.harness.background import Background
+from tests.harness.background import Background, open_transaction
 from tests.harness.client import browser_of
+from tests.harness.database import wait_for_lock
 from tests.harness.sheets import workbook
 from tests.uploads.files import (
     HEADER,
@@ -499,6 +502,48 @@ def test_of_a_file_that_is_sent_twice_the_later_one_is_matched(browser: Client, 
     assert (take_in(browser, second).counts, Order.objects.count()) == ({"imported": 1, "refused": 0}, 1)
     assert browser.get(f"/account/uploads/{other.id}").context["upload"].status == Status.MATCHING
     assert set(Block.objects.values_list("upload", flat=True)) == {other.id}
+
+
+def test_of_a_file_that_two_workers_read_at_once_the_later_one_is_matched(
+    browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = csv_of([row("A1")])
+    first, second = (announce(browser, data, name) for name in ("orders.csv", "orders (1).csv"))
+    for upload in (first, second):
+        send_piece(browser, upload, 0, data)
+    write_blocks = processing._write_blocks
+
+    def meanwhile(upload: Upload, table: Table) -> int:
+        if upload.id == first.id:
+            processing.go_on()  # another worker
+        return write_blocks(upload, table)
+
+    monkeypatch.setattr(processing, "_write_blocks", meanwhile)
+    processing.go_on()
+
+    read = Upload.objects.order_by("id").values_list("status", "problem")
+    assert list(read) == [(Status.STOPPED, SENT_AGAIN), (Status.MATCHING, "")]
+    assert set(Block.objects.values_list("upload", flat=True)) == {second.id}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_has_read_a_file_waits_for_one_that_ends_to_read_the_same(alice: Account) -> None:
+    browser, data = browser_of(alice.holder), csv_of([row("A1")])
+    first, second = (announce(browser, data, name) for name in ("orders.csv", "orders (1).csv"))
+    send_piece(browser, first, 0, data)
+
+    def read_the_other() -> None:
+        Account.lock(alice.pk)
+        Upload.objects.filter(id=second.id).update(
+            status=Status.MATCHING, digest=hashlib.sha256(data).hexdigest(), user_id=first.user_id
+        )
+
+    with open_transaction(read_the_other):
+        worker = Background(processing.go_on)
+        wait_for_lock()
+    worker.result()
+
+    assert [*Upload.objects.order_by("id").values_list("status", flat=True)] == [Status.STOPPED, Status.MATCHING]
 
 
 @pytest.mark.parametrize("is_colleague", [False, True])
