@@ -545,6 +545,20 @@ def test_who_reads_a_spreadsheet_is_told_no_secret(tmp_path: Path, monkeypatch: 
 
 
 @reads_sheet
+def test_who_reads_a_spreadsheet_and_comes_to_no_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "python").write_text("#!/bin/sh\necho $$ > $0.pid\nexec sleep 600\n")
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sheets, "MAX_SECONDS", 1, raising=False)
+    write_xlsx(tmp_path / "t.xlsx", [])
+
+    with pytest.raises(UnreadableTable, match="too large a spreadsheet"):
+        Table(tmp_path / "t.xlsx")
+
+    assert not Path("/proc", (tmp_path / "python.pid").read_text().strip()).exists()
+
+
+@reads_sheet
 @needs_root
 def test_a_spreadsheet_is_not_refused_because_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_xlsx(tmp_path / "a.xlsx", [["sku", "name"], ["A", "Robe"]])

@@ -25,6 +25,7 @@ SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
 # The limits of reading. A sheet of 200 000 rows and 20 columns takes half of the memory.
 MAX_MEMORY = 1 << 30
 MAX_CPU_SECONDS = 120
+MAX_SECONDS = 180  # however little of the processor it got; less than `uploads.processing.READING_LEASE`
 MAX_WRITTEN = 1 << 30
 # Beyond these a file is refused with a sentence that says why.
 MAX_UNZIPPED = 256 << 20
@@ -38,6 +39,7 @@ _KNOWN_TO_IT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # all it gets of the envir
 _REFUSED = 3  # exit status, with the reason on stderr; otherwise stderr has the sheet's name
 _DISK_IS_FULL = 4
 _PIECE = 1 << 20
+_TOO_LARGE = "is too large a spreadsheet to be read. Save it as “CSV UTF-8”."
 # Cells of an XLSX sheet whose formula failed, and whose formula has no result, not even an empty text.
 _FAILED = re.compile(rb"(<(?:\w+:)?c\s[^<>]*?\bt=[\"'])e(?=[\"'])")
 # The same in an ODS file, as LibreOffice writes them: the empty text hides the error that people see in the cell. Its
@@ -67,20 +69,24 @@ def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
     """
     rows = tempfile.TemporaryFile()  # noqa: SIM115 - the caller reads it
     file.seek(0)
-    done = subprocess.run(  # noqa: S603  (our own program)
-        [sys.executable, "-P", "-W", "ignore", __file__],
-        stdin=file,
-        stdout=rows,
-        stderr=subprocess.PIPE,
-        env={name: os.environ[name] for name in _KNOWN_TO_IT if name in os.environ},
-    )
+    try:
+        done = subprocess.run(  # noqa: S603  (our own program)
+            [sys.executable, "-P", "-W", "ignore", __file__],
+            stdin=file,
+            stdout=rows,
+            stderr=subprocess.PIPE,
+            env={name: os.environ[name] for name in _KNOWN_TO_IT if name in os.environ},
+            timeout=MAX_SECONDS,
+        )
+    except subprocess.TimeoutExpired:  # it has been killed
+        raise UnreadableSheet(_TOO_LARGE) from None
     said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # may hold a sheet's name
     if done.returncode == _REFUSED:
         raise UnreadableSheet(said)
     if done.returncode == _DISK_IS_FULL:
         raise OSError(errno.ENOSPC, f"no space is left in {tempfile.gettempdir()}")
     if done.returncode:
-        raise UnreadableSheet("is too large a spreadsheet to be read. Save it as “CSV UTF-8”.")
+        raise UnreadableSheet(_TOO_LARGE)
     return rows, said
 
 

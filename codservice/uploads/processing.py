@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 SECONDS = 20.0  # of work on one upload before another has its turn
 LEASE = timedelta(seconds=30)
-READING_LEASE = timedelta(minutes=4)  # the process that reads a spreadsheet may take two, and reports nothing meanwhile
+READING_LEASE = timedelta(minutes=4)  # the process that reads a spreadsheet reports nothing for `sheets.MAX_SECONDS`
 MOST_TRIES = 20  # without completing a batch
 MAX_ROWS = 200_000
 MAX_COLUMNS = 120  # Shopify's orders have about 80
@@ -171,7 +171,7 @@ def _read(upload: Upload) -> None:
         table = Table(Path(upload.name), columns=KINDS[upload.kind].intake.columns, file=file, by_place=True)
         with _held(upload):
             Block.objects.filter(upload=upload).delete()  # of an earlier try
-            upload.change(sheet=table.sheet)
+            upload.change(sheet=table.sheet, claimed_until=Now() + READING_LEASE)
         header = table.header
         while len(header) > MAX_COLUMNS and not header[-1]:
             header.pop()

@@ -504,6 +504,29 @@ def test_of_a_file_that_is_sent_twice_the_later_one_is_matched(browser: Client, 
     assert set(Block.objects.values_list("upload", flat=True)) == {other.id}
 
 
+def test_rows_are_written_for_as_long_as_reading_may_take(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the process that reads a spreadsheet took: another worker would begin again with it."""
+    upload = announce(browser, csv_of([row()]))
+    send_piece(browser, upload, 0, csv_of([row()]))
+    write_blocks = processing._write_blocks
+    until = []
+
+    class Slow(Table):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            Upload.objects.update(claimed_until=Now() + timedelta(seconds=1))
+            super().__init__(*args, **kwargs)
+
+    def look(upload: Upload, table: Table) -> int:
+        until.append(Upload.objects.filter(claimed_until__gt=Now() + processing.LEASE).count())
+        return write_blocks(upload, table)
+
+    monkeypatch.setattr(processing, "Table", Slow)
+    monkeypatch.setattr(processing, "_write_blocks", look)
+    processing.go_on()
+
+    assert until == [1]
+
+
 def test_of_a_file_that_two_workers_read_at_once_the_later_one_is_matched(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -527,7 +550,7 @@ def test_of_a_file_that_two_workers_read_at_once_the_later_one_is_matched(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_has_read_a_file_waits_for_one_that_ends_to_read_the_same(alice: Account) -> None:
+def test_a_worker_that_has_read_a_file_waits_for_another_that_has_read_the_same(alice: Account) -> None:
     browser, data = browser_of(alice.holder), csv_of([row("A1")])
     first, second = (announce(browser, data, name) for name in ("orders.csv", "orders (1).csv"))
     send_piece(browser, first, 0, data)
