@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from tests.harness.background import PATIENCE, eventually
 from tests.harness.client import new_key
 from tests.harness.deliveries import write
 from tests.harness.disk import needs_root, small_disk
+from tests.harness.processes import CHECKOUT
 from tests.harness.python import run_python
 from tests.harness.receivers import answer, hang
 from tests.observability.part import figures_in
@@ -95,6 +98,38 @@ def test_whichever_process_is_asked_it_tells_of_all(start, receiver):
     told = web.metrics()
     assert "codservice_sends_in_flight" not in told or told["codservice_sends_in_flight"] == 0
     assert told['codservice_delivery_attempts_total{outcome="delivered"}'] == 1, "what it counted has happened"
+
+
+COUNTS = """
+import os, sys
+from codservice.run import counters
+with counters.folder():
+    print(os.environ[counters.VARIABLE], flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_counters_of_a_process_that_was_killed_are_deleted_by_the_next(tmp_path):
+    environ = os.environ | {"PROMETHEUS_MULTIPROC_DIR": "", "TMPDIR": str(tmp_path)}
+    of_older_version = tmp_path / "codservice-counters-older"  # without a lock, whether it is used or not
+    of_older_version.mkdir()
+    with ExitStack() as stack:
+
+        def started() -> tuple[subprocess.Popen[bytes], Path]:
+            process = subprocess.Popen(
+                [sys.executable, "-c", COUNTS],
+                cwd=CHECKOUT, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+            stack.enter_context(process)
+            return process, Path(process.stdout.readline().decode().strip())
+
+        (killed, left), (_, used) = started(), started()
+        assert {*tmp_path.iterdir()} == {left, used, of_older_version}
+        killed.kill()
+        killed.wait()
+        _, new = started()
+        assert {*tmp_path.iterdir()} == {used, new, of_older_version}
+    assert {*tmp_path.iterdir()} == {of_older_version}
 
 
 COUNTING = """
