@@ -73,16 +73,17 @@ _SPANS_OF_SUMS = """
 """
 
 
-def _kept(name: str, value: str) -> str:
+def kept(name: str, value: str) -> str:
+    """The SQL of what a column of sums keeps of `value`: of an amount, at most MOST_KEPT."""
     return f"least({value}, {MOST_KEPT})" if name.endswith("_amount") else value
 
 
 _SUM_UP = f"""
 WITH {daily.from_rows(_SPANS_OF_SUMS, set(Dimension))}
 INSERT INTO orders_dayfigure AS figure (account_id, day, dimension, key, {", ".join(COLUMNS)})
-SELECT %(account)s, day, dimension, key, {", ".join(_kept(name, name) for name in COLUMNS)} FROM from_rows
+SELECT %(account)s, day, dimension, key, {", ".join(kept(name, name) for name in COLUMNS)} FROM from_rows
 ON CONFLICT (account_id, dimension, day, key) DO UPDATE
-SET {", ".join(f"{name} = {_kept(name, f'figure.{name} + EXCLUDED.{name}')}" for name in COLUMNS)}
+SET {", ".join(f"{name} = {kept(name, f'figure.{name} + EXCLUDED.{name}')}" for name in COLUMNS)}
 """  # noqa: S608  (our own text)
 
 

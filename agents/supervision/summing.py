@@ -203,7 +203,8 @@ _SUM_UP = f"""
 WITH spans(starts, ends) AS MATERIALIZED (
     SELECT * FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[])
 ), {from_rows(set(Dimension))}
-INSERT INTO agents_callfigure (day, dimension, key, {", ".join(COLUMNS)}) SELECT * FROM from_rows
+INSERT INTO agents_callfigure (day, dimension, key, {", ".join(COLUMNS)})
+SELECT day, dimension, key, {", ".join(day_sums.kept(name, name) for name in COLUMNS)} FROM from_rows
 """  # noqa: S608  (our own text)
 
 

@@ -402,3 +402,17 @@ def test_what_is_decided_costs_no_note_of_a_day(alice: Account, django_user_mode
     )
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     assert not ChangedDay.objects.exists()
+
+
+def test_a_sum_that_is_too_large_to_be_kept_stops_no_others(alice: Account, charlie: Account) -> None:
+    line = factories.order_line(product_name="Robe", quantity=10_000, unit_price=Decimal("99999999.99"))
+    factories.make_orders(charlie, [{"items": [line] * 100}] * 101)
+    with transaction.atomic():
+        orders = lifecycle.lock(Order.objects.all())
+        lifecycle.cancel_many(orders, actor=Actor.of_staff(factories.AgentFactory()), reason="")
+    StatusChange.objects.update(at=F("at") - timedelta(days=1))
+    call_and_confirm(alice, timedelta(days=1))
+    summing.sum_up()
+    assert counted() == 1
+    (robe,) = CallFigure.objects.filter(dimension="name", canceled__gt=0)
+    assert (robe.key, robe.canceled, robe.canceled_amount) == ("Robe", 101, day_sums.MOST_KEPT)
