@@ -44,8 +44,9 @@ WHERE id = ANY(ARRAY(SELECT id FROM old))
 
 
 def statement(orders: str) -> str:
-    """The statement for the orders whose `id` the query `orders` selects and locks; pass NOBODY as `nobody`.
+    """The statement for the orders whose `id` the query `orders` selects; pass NOBODY as `nobody`.
 
-    An order is anonymised with all that belongs to it, or not at all.
+    An earlier statement of the transaction has locked them, so that this one sees all that belongs to them. An order is
+    anonymised with all of it, or not at all.
     """
     return _OVERWRITE.format(orders=orders)

@@ -20,7 +20,7 @@ from orders.anonymising import NOBODY
 from orders.models import ENDED
 from webhooks import redaction
 
-BATCH = 200  # orders that one statement anonymises or deletes
+BATCH = 200  # orders that one transaction anonymises or deletes
 LOOK = 10_000  # test orders whose events are searched at once, which takes as long as for one order
 TEST_ORDERS_KEPT = timedelta(days=30)  # docs/test-mode.md
 
@@ -29,9 +29,14 @@ _ENDED = tuple(map(str, ENDED))  # its repr is also SQL
 _IS_OLD = f"status IN {_ENDED} AND anonymised_at IS NULL AND updated_at < now() - %(kept)s::interval"
 _IS_QUIET = """NOT EXISTS (
     SELECT FROM orders_callnote n WHERE n.order_id = o.id AND n.created_at >= now() - %(kept)s::interval)"""
+# A statement of its own, so that the one that anonymises sees what was written until the lock.
+_LOCK_OLD = f"""
+SELECT id FROM orders_order o WHERE {_IS_OLD} AND {_IS_QUIET}
+ORDER BY updated_at LIMIT %(batch)s FOR NO KEY UPDATE SKIP LOCKED
+"""  # noqa: S608  (of our own text)
+# A call may have been noted just before the lock.
 _ANONYMISE = anonymising.statement(f"""
-    SELECT id FROM orders_order o WHERE {_IS_OLD} AND {_IS_QUIET}
-    ORDER BY updated_at LIMIT %(batch)s FOR NO KEY UPDATE SKIP LOCKED
+    SELECT id FROM orders_order o WHERE id = ANY(%(orders)s) AND {_IS_QUIET}
 """)  # noqa: S608  (of our own text)
 _COUNT = f"""
 WITH page AS (
@@ -56,11 +61,13 @@ def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str
 
 
 def _anonymise(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
-    done = BATCH
-    while done == BATCH:
-        with connection.cursor() as cursor:
-            cursor.execute(_ANONYMISE, parameters)
-            done = cursor.rowcount
+    size = BATCH
+    while size == BATCH:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_LOCK_OLD, parameters)
+            locked = [id_ for (id_,) in cursor.fetchall()]
+            cursor.execute(_ANONYMISE, {**parameters, "orders": locked})
+            size, done = len(locked), cursor.rowcount
         yield {"customers": done}
 
 
@@ -79,20 +86,20 @@ SELECT account_id, created_at, id FROM orders_order
 WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval AND (created_at, id) > (%(at)s, %(id)s)
 ORDER BY created_at, id LIMIT %(look)s
 """
+# A statement of its own, so that the one that deletes sees what was written until the lock.
+_LOCK_TESTS = "SELECT id FROM orders_order WHERE id = ANY(%(orders)s) ORDER BY id FOR UPDATE SKIP LOCKED"
 # Also deletes what belongs to the orders.
 _DELETE_TESTS = """
-WITH old AS MATERIALIZED (
-    SELECT id FROM orders_order WHERE id = ANY(%(orders)s) ORDER BY id FOR UPDATE SKIP LOCKED
-), notes AS (
-    DELETE FROM orders_callnote WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+WITH notes AS (
+    DELETE FROM orders_callnote WHERE order_id = ANY(%(orders)s)
 ), changes AS (
-    DELETE FROM orders_statuschange WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+    DELETE FROM orders_statuschange WHERE order_id = ANY(%(orders)s)
 ), edits AS (
-    DELETE FROM orders_orderedit WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+    DELETE FROM orders_orderedit WHERE order_id = ANY(%(orders)s)
 ), items AS (
-    DELETE FROM orders_orderitem WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+    DELETE FROM orders_orderitem WHERE order_id = ANY(%(orders)s)
 )
-DELETE FROM orders_order WHERE id = ANY(ARRAY(SELECT id FROM old)) RETURNING id::text
+DELETE FROM orders_order WHERE id = ANY(%(orders)s)
 """
 _COUNT_TESTS = """
 SELECT count(*) FROM orders_order WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval
@@ -132,8 +139,9 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
 def _delete_tests(ids: list[UUID], told: redaction.Found) -> int:
     """Delete these orders of one twin, except those that are locked. Returns how many were deleted."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_DELETE_TESTS, {"orders": ids})
-        deleted = {id_ for (id_,) in cursor.fetchall()}
+        cursor.execute(_LOCK_TESTS, {"orders": ids})
+        locked = [id_ for (id_,) in cursor.fetchall()]
+        cursor.execute(_DELETE_TESTS, {"orders": locked})
         # Deleted orders have no more events after these.
-        redaction.overwrite(told.of(ids), anonymising.TOLD, where=lambda data: data["id"] in deleted)
-    return len(deleted)
+        redaction.overwrite(told.of(locked), anonymising.TOLD)
+    return len(locked)

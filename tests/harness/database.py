@@ -1,15 +1,18 @@
 """The test's database: its URL for other processes, its contents and its sessions."""
 
 import os
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from django.db import connection
 
-from .background import PATIENCE
+from .background import PATIENCE, Background, open_transaction
 
 
 def database_url() -> str:
@@ -102,3 +105,24 @@ def wait_for_lock(sessions: int = 1) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
         one("SELECT pg_stat_clear_snapshot()")
+
+
+@contextmanager
+def stopped_before_its_locks(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str, call: Callable[[], Any]
+) -> Iterator[Background]:
+    """While the block runs, `call`, in the background, stands in a statement of the module: its snapshot is taken, its
+    rows are not locked yet. `statement` locks what it selects from orders_order.
+    """
+
+    def patiently() -> Any:
+        one("SELECT set_config('lock_timeout', '0', false)")
+        return call()
+
+    stops = r"\1 CROSS JOIN pg_advisory_xact_lock(42) WHERE"
+    stopping = re.sub(r"(FROM orders_order( o)?) WHERE", stops, getattr(module, statement), count=1)
+    monkeypatch.setattr(module, statement, stopping)
+    with open_transaction(lambda: one("SELECT pg_advisory_xact_lock(42)")):
+        stopped = Background(patiently)
+        wait_for_lock()
+        yield stopped

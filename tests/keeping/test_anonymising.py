@@ -13,6 +13,7 @@ from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from orders.order_events import CallEvent
 from tests import factories
 from tests.harness.background import at_once
+from tests.harness.database import stopped_before_its_locks
 from tests.harness.manage import output
 from tests.harness.plans import explain, fill
 
@@ -198,11 +199,24 @@ def test_in_batches_by_two_at_once_each_order_once(order_in, monkeypatch):
     assert set(Order.objects.values_list("version", "customer_name")) == {(2, "—")}
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_call_that_is_noted_just_before_the_lock_keeps_the_customer(order_in, agent, monkeypatch):
+    order, other = order_in(), order_in()
+    call = lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED, note="Nadia Cherif rappelle")
+
+    with stopped_before_its_locks(monkeypatch, retention, "_LOCK_OLD", prune) as anonymised:
+        lifecycle.add_call_note(order.id, call)
+
+    assert anonymised.result() == 1
+    assert Order.objects.get(anonymised_at=None).id == order.id
+    assert {row for row in everything() for text in PERSONAL if text in row and str(other.id) in row} == set()
+
+
 def test_the_search_for_them_reads_an_index(order_in, alice):
     order_in()
     fill(alice)
 
-    plan = explain(retention._ANONYMISE, {"kept": LONG, "batch": 10, "nobody": ""}, without=["seqscan"])
+    plan = explain(retention._LOCK_OLD, {"kept": LONG, "batch": 10}, without=["seqscan"])
 
     assert "order_to_anonymise" in plan
     assert "call_note_of_order" in plan

@@ -16,6 +16,7 @@ from orders import counts, editing, lifecycle, retention
 from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, StatusChange
 from tests.factories import AgentFactory, make_order
 from tests.harness.background import open_transaction
+from tests.harness.database import stopped_before_its_locks
 from tests.harness.manage import output
 from tests.harness.plans import looks_at_events
 from webhooks.models import Event
@@ -88,6 +89,17 @@ def test_those_that_somebody_changes_just_now_hold_up_no_others(
     assert deleted == 6 - len(held)
     assert set(Order.objects.values_list("id", flat=True)) == {ids[number] for number in held}
     assert prune() == len(held)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_call_that_is_noted_just_before_the_lock_goes_with_its_order(
+    twin: Account, order_in: Callable[..., Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, agent = order_in(twin, 30.01), AgentFactory()
+    with stopped_before_its_locks(monkeypatch, retention, "_LOCK_TESTS", prune) as deleted:
+        lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
+    assert deleted.result() == 1
+    assert not Order.objects.exists()
 
 
 def test_all_that_belongs_to_an_order_is_known_to_the_sweep() -> None:
