@@ -241,7 +241,11 @@ class OrderAdmin(admin.ModelAdmin):
             return self.order_page(request, order.id, bound=form)
         data = form.cleaned_data
         call = lifecycle.Call(request.user, CallNote.Outcome(data["outcome"]), data["note"], form.press_id)
-        lifecycle.add_call_note(order.id, call)
+        try:
+            lifecycle.add_call_note(order.id, call)
+        except Refused as refused:
+            messages.error(request, refused.message)
+            return redirect(_page(order.id))
         messages.success(request, _("The call is noted."))
         if data["version"] != order.version:
             messages.warning(request, notices.what_happened(order.id))

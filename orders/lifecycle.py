@@ -59,6 +59,15 @@ class Changed(Refused):
         super().__init__(_("The order has changed since you opened it. Read it again before you decide."))
 
 
+class Anonymised(Refused):
+    """The order's customer was anonymised. A text about them, noted afterwards, would stay for good."""
+
+    code, status = "order_anonymised", 409
+
+    def __init__(self) -> None:
+        super().__init__(_("The customer of this order has been anonymised. No call can be noted on it any more."))
+
+
 TEST_AGENT = "Test agent"  # in a test order's history: whoever plays the agent and the courier
 
 
@@ -94,9 +103,12 @@ class CallPlan:
 
 
 def add_call_note(order_id: UUID, call: Call) -> CallNote | None:
-    """Note a call on one order, as `add_call_notes` does. None if it was noted before."""
+    """Note a call on one order, as `add_call_notes` does. None if it was noted before. Raises Anonymised."""
     with transaction.atomic():
-        notes = add_call_notes([lock_one(order_id)], call)
+        order = lock_one(order_id)
+        if order.anonymised_at is not None and not _is_noted(call):
+            raise Anonymised
+        notes = add_call_notes([order], call)
     return notes[0] if notes else None
 
 

@@ -12,6 +12,7 @@ from orders import anonymising, counts, lifecycle, retention
 from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from orders.order_events import CallEvent
 from tests import factories
+from tests.agents.screens import order_page, told
 from tests.harness.background import at_once
 from tests.harness.database import stopped_before_its_locks
 from tests.harness.manage import output
@@ -179,6 +180,29 @@ def test_pages_show_it_without_a_phone(client, alice, order_in):
         assert "its customer has been anonymised" in text
         assert "tel:" not in text
         assert not [each for each in PERSONAL if each in text]
+
+
+def test_nothing_is_noted_any_more(client, order_in, agent):
+    order = order_in()
+    client.force_login(agent)
+    form = client.get(order_page(order)).context["note_form"]
+    noted = {"version": order.version, "note_id": form["note_id"].value(), "outcome": "note", "note": "0661 22 33 44"}
+    prune()
+
+    answer = client.post(order_page(order, "note"), noted)
+
+    assert "No call can be noted on it any more." in told(answer)
+    assert order_page(order, "note") not in client.get(order_page(order)).content.decode()
+    assert not [row for row in everything() if "0661 22 33 44" in row]
+
+
+def test_a_call_that_was_noted_before_is_not_refused(order_in, agent):
+    order, call = order_in(), lifecycle.Call(agent, CallNote.Outcome.NOTE, "rappelle", note_id=uuid4())
+    lifecycle.add_call_note(order.id, call)
+    CallNote.objects.update(created_at=timezone.now() - LONG)
+    assert prune() == 1
+
+    assert lifecycle.add_call_note(order.id, call) is None
 
 
 def test_to_cancel_again_is_still_harmless(api, order_in):

@@ -47,7 +47,10 @@ class Life:
         try:
             with transaction.atomic():
                 self.chance.choice(deeds)(order)
-        except (lifecycle.AlreadyDecided, lifecycle.NotAllowed, editing.NotEditable, lifecycle.NotCancellable):
+        except (
+            lifecycle.AlreadyDecided, lifecycle.Anonymised, lifecycle.NotAllowed, editing.NotEditable,
+            lifecycle.NotCancellable,
+        ):  # fmt: skip
             pass
 
     def lines(self, account: Account) -> list[dict[str, Any]]:
