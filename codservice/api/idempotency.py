@@ -113,14 +113,17 @@ def _canonical(data: Any) -> Any:
 
 
 def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
-    """The kept answer, or None with the right to make one: an advisory lock held until the transaction ends."""
+    """The kept answer, or None with the right to make one: an advisory lock held until the transaction ends.
+
+    A client chooses the key. Its lock has two numbers, so that no key makes it one of ours, which have one.
+    """
     kept = IdempotencyRecord.objects.raw(
         # By name: a prepared `kept.*` would fail once after each migration that adds a column.
         "SELECT kept.id, kept.account_id, kept.key, kept.fingerprint, kept.status, kept.body, kept.created_at,"
         " lock.is_ours, kept.created_at < now() - %s AS is_old"
-        " FROM (SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)) AS is_ours) AS lock"
+        " FROM (SELECT pg_try_advisory_xact_lock(hashtext(%s), hashtext(%s)) AS is_ours) AS lock"
         " LEFT JOIN api_idempotencyrecord AS kept ON kept.account_id = %s AND kept.key = %s",
-        [KEPT_FOR, f"{account_id} {key}", account_id, key],
+        [KEPT_FOR, str(account_id), key, account_id, key],
     )[0]
     if not kept.is_ours:
         raise StillRunning

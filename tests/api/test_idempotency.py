@@ -19,7 +19,7 @@ from orders.models import Order, OrderItem
 from tests.factories import make_order, order_body
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient
-from tests.harness.database import database_url
+from tests.harness.database import database_url, one
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -278,6 +278,21 @@ def test_while_the_first_is_running_the_second_is_told_so(alice, api_for, monkey
     (answer,) = inner
     assert (answer.status_code, answer.json()["error"]) == (409, "idempotency_conflict")
     assert Order.objects.count() == 1
+
+
+def test_no_key_makes_a_lock_of_ours(api, monkeypatch):
+    """PostgreSQL keeps locks of two numbers (objsubid 2) apart from those of one, which all others here are."""
+    original, held = importing.import_orders, []
+
+    def looking(*args, **kwargs):
+        held.append(
+            one("SELECT array_agg(objsubid) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+        )
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(importing, "import_orders", looking)
+    assert send(api, "1").status_code == 201
+    assert held == [[2]]
 
 
 @pytest.mark.django_db(transaction=True)
