@@ -43,7 +43,7 @@ class NothingToCallFor(Refused):
 _UNEXPIRED = "c.expires_at > statement_timestamp()"
 # The status is a literal, not a parameter, so that prepared statements can use the partial index too.
 _FREE = """
-    SELECT o.id FROM orders_order o
+    SELECT o.phone_e164 FROM orders_order o
     WHERE o.status = 'pending_confirmation' AND {due} AND {may_call}
       AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND {unexpired})
     ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
@@ -73,21 +73,21 @@ WITH {open}, held AS (
         ) ORDER BY (c.id = %(first)s::uuid) DESC NULLS LAST, c.claimed_at LIMIT 1
     ) RETURNING id
 ), free AS MATERIALIZED (
-    -- Otherwise the first free order, by _IN_ORDER_OF_SERVICE: COALESCE stops at the first query that finds one. The
-    -- order's row is locked.
-    SELECT CASE WHEN NOT EXISTS (SELECT FROM held) AND EXISTS (SELECT FROM open) THEN COALESCE({served}) END AS order_id
+    -- Otherwise the phone of the first free order, by _IN_ORDER_OF_SERVICE: COALESCE stops at the first query that
+    -- finds one. The order's row is locked, and the phone read again if it was corrected just before.
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM held) AND EXISTS (SELECT FROM open) THEN COALESCE({served}) END AS phone
 ), claimed AS (
-    -- Whoever claims the phone first has it: while another's claim stands, this writes no row. The result is then an
-    -- order_id without a claim, and next_customer asks again.
+    -- Whoever claims the phone first has it: while another's claim stands, this writes no row. The result is then a
+    -- phone without a claim, and next_customer asks again.
     INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
-    SELECT %(claim)s, o.phone_e164, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval
-    FROM orders_order o JOIN free ON free.order_id = o.id
+    SELECT %(claim)s, phone, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval
+    FROM free WHERE phone IS NOT NULL
     ON CONFLICT (phone_e164) DO UPDATE SET id = EXCLUDED.id, agent_id = EXCLUDED.agent_id,
         claimed_at = EXCLUDED.claimed_at, expires_at = EXCLUDED.expires_at
     WHERE NOT {unexpired}
     RETURNING id
 )
-SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id FROM free
+SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.phone FROM free
 """.format(  # noqa: S608  (our own conditions)
     open=f"{hours.OPEN}, {hours.OPEN_LONG}, {assignment.MINE}, {assignment.SERVED}",
     unexpired=_UNEXPIRED,
@@ -146,8 +146,8 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
     while True:
         with connection.cursor() as cursor:
             cursor.execute(_NEXT, values)
-            claim_id, order_id = cursor.fetchone()
-        if claim_id is not None or order_id is None:
+            claim_id, phone = cursor.fetchone()
+        if claim_id is not None or phone is None:
             return claim_id
 
 

@@ -28,6 +28,7 @@ from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.harness.background import PATIENCE, at_once, open_transaction
 from tests.harness.client import ApiClient
+from tests.harness.database import stopped_before_its_locks
 from webhooks.models import Event
 
 Outcome = CallNote.Outcome
@@ -213,6 +214,17 @@ def test_an_order_that_is_being_changed_is_passed_over(alice: Account, agent: Us
         Order.objects.select_for_update().get(id=busy.id)
         assert pool.submit(next_order, agent).result(PATIENCE) == free
         pool.submit(connections.close_all).result()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_number_that_is_corrected_meanwhile_is_the_one_that_is_called(
+    alice: Account, agent: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = make_order(alice)
+    with stopped_before_its_locks(monkeypatch, claims, "_NEXT", lambda: claims.next_customer(agent)) as served:
+        correction = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
+        editing.edit(order.id, correction, actor=Actor.of_staff(agent))
+    assert Claim.objects.get(id=served.result()).phone_e164 == "+213661223344"
 
 
 def test_counters(alice: Account, agent: User, colleague: User) -> None:

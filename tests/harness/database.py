@@ -112,15 +112,15 @@ def stopped_before_its_locks(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str, call: Callable[[], Any]
 ) -> Iterator[Background]:
     """While the block runs, `call`, in the background, stands in a statement of the module: its snapshot is taken, its
-    rows are not locked yet. `statement` locks what it selects from orders_order.
+    rows (`SKIP LOCKED`) are not locked yet.
     """
 
     def patiently() -> Any:
         one("SELECT set_config('lock_timeout', '0', false)")
         return call()
 
-    stops = r"\1 CROSS JOIN pg_advisory_xact_lock(42) WHERE"
-    stopping = re.sub(r"(FROM orders_order( o)?) WHERE", stops, getattr(module, statement), count=1)
+    stops = r"OFFSET (SELECT 0 FROM pg_advisory_xact_lock(42)) \1"
+    stopping = re.sub(r"(FOR (NO KEY )?UPDATE SKIP LOCKED)", stops, getattr(module, statement))
     monkeypatch.setattr(module, statement, stopping)
     with open_transaction(lambda: one("SELECT pg_advisory_xact_lock(42)")):
         stopped = Background(patiently)
