@@ -10,7 +10,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
-from tests.agents.desk_browser import DESK, SCREEN, SECOND, call, call_next, calls, customers, settled, told
+from tests.agents.desk_browser import DESK, SCREEN, SECOND, call, call_next, calls, customers, open_panel, settled, told
 from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
@@ -139,6 +139,39 @@ def _lose_and_find(person: Visit, door: Door, gone: str) -> None:
     person.wrongs.clear()  # the browser reports that it could not connect
     page.keyboard.press("1")
     told(page, "is confirmed")
+
+
+def test_who_types_while_the_line_is_lost_for_a_moment_types_on_and_decides_nothing(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    """Browsers take the focus from a disabled field, and a digit typed outside of a field is a decision."""
+    (order,) = customers(alice, 1)
+    person = visit()
+    page = call(person)
+    settled(page)
+    open_panel(page, "Cancel…")
+    details = page.locator("[name=details]")
+    details.fill("a")
+    person.context.set_offline(True)
+    expect(details).to_be_disabled()
+    expect(page.locator(".away")).to_contain_text("The service does not answer.")
+    eventually(lambda: page.evaluate("document.activeElement === document.body"))
+    page.keyboard.press("2")
+    person.context.set_offline(False)
+    settled(page)
+    page.keyboard.press("2")
+    expect(details).to_have_value("a2")
+
+    person.context.set_offline(True)
+    page.get_by_label("Note").click()  # and stays there
+    person.context.set_offline(False)
+    settled(page)
+    page.keyboard.press("2")
+    expect(page.get_by_label("Note")).to_have_value("2")
+    page.wait_for_timeout(500)
+    order.refresh_from_db()
+    assert (order.status, CallNote.objects.count()) == ("pending_confirmation", 0)
+    person.wrongs.clear()  # the browser reports that it could not connect
 
 
 def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: User) -> None:

@@ -17,11 +17,15 @@ const watch = (() => {
     return new FormData(form).get("order");
   }
 
+  let interrupted = null; // the field that lost the focus because its part was disabled
+
   function show() {
+    const { activeElement } = document;
     for (const part of document.querySelectorAll("fieldset[data-needs]")) {
       const changed = part.dataset.needs === "order" ? state.changed.includes(chosen()) : state.changed.length > 0;
       part.disabled = !state.held || changed || pressing.isShut();
     }
+    resume(activeElement);
     document.querySelectorAll("[data-order]").forEach((card) => {
       card.classList.toggle("changed", !state.held || state.changed.includes(card.dataset.order));
     });
@@ -30,6 +34,14 @@ const watch = (() => {
       news.firstElementChild.innerText = text;
       news.hidden = !text;
     }
+  }
+
+  /** Give the focus back to a field that is usable again, or the next digit typed would press a button (keys.js). */
+  function resume(focused) {
+    if (focused.matches(":disabled")) interrupted = focused;
+    if (!interrupted || interrupted.matches(":disabled")) return;
+    if (focused === document.body) interrupted.focus();
+    interrupted = null;
   }
 
   function showLease() {
