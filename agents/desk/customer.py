@@ -15,6 +15,7 @@ from django.db import connection
 from agents.desk import claims, scripts
 from agents.desk.scripts import Script
 from codservice.accounts.models import Account, User
+from codservice.bidi import unturned
 from codservice.i18n_tags import listed
 from inventory.models import Product
 from orders.cancel_reasons import CancelReason, counted_as
@@ -56,7 +57,7 @@ class WholeOrder:
 
     @property
     def in_short(self) -> str:
-        return listed(f"{line.quantity} × {line.product_name}" for line in self.lines[:MOST_LINES])
+        return listed(unturned(f"{line.quantity} × {line.product_name}") for line in self.lines[:MOST_LINES])
 
     def shorten(self) -> None:
         """Keep only the lines and scripts that an order shows while it is not chosen: the lines up to MOST_LINES, as

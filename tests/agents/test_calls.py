@@ -179,8 +179,9 @@ def test_everything_about_the_customer_is_on_one_screen(
     pieces = [
         "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", 'href="https://wa.me/213550123456"',
         "14 rue des Oliviers", "12 rue Didouche Mourad", "Alger", "الجزائر", "W. d&#x27;Alger", "Bab Ezzouar",
-        "باب الزوار", "bab ezouar", "Robe kabyle", "ROB-01", "Taille: M", '<span class="stock short">1</span>',
-        "6\u202f150.75", "400", "4\u202f500.50", "Alice&#x27;s shop", "CMD-9", "Après 17 h", "Busy", "Nadia",
+        "باب الزوار", "bab ezouar", "Robe kabyle", "ROB-01", '<span class="stock short">1</span>',
+        "<li><bdi>Taille</bdi>: <bdi>M</bdi></li>", "<bdi>Après 17 h</bdi></p>",
+        "6\u202f150.75", "400", "4\u202f500.50", "Alice&#x27;s shop", "CMD-9", "Busy", "Nadia",
         "S, M; &lt;b&gt;pas de L&lt;/b&gt;",
         "Occupé deux fois", "Charlie&#x27;s shop", "777", "Trop cher", "Canceled 1",
     ]  # fmt: skip

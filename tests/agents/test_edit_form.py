@@ -82,6 +82,12 @@ def test_numbers_are_written_from_left_to_right_in_each_language(page: Page, ord
         assert 'dir="ltr"' in box, name
 
 
+def test_a_note_has_its_own_direction_and_not_our_words(alice: Account, browser: Client) -> None:
+    page = Page(browser, make_order(alice, notes="Après 17 h"))
+    assert "<strong>From the merchant</strong> <bdi>Après 17 h</bdi></p>" in page.text
+    assert 'merchant-note free-text">' in page.text
+
+
 def key(order: Order) -> str:
     return str(order.items.get().id)
 

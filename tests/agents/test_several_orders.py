@@ -71,6 +71,16 @@ def test_of_the_orders_that_are_not_chosen_ten_lines_are_shown(alice: Account, b
     assert screen.text.count("<h3><bdi>") == 100 + 19 * 10  # the products' texts
 
 
+def test_the_lines_in_short_keep_their_quantities_in_a_text_from_right_to_left(alice: Account, browser: Client) -> None:
+    names = ("قفطان", "Robe 3", "قميص")
+    items = [order_line(quantity=n, product_name=name, unit_price=1) for n, name in enumerate(names, start=1)]
+    order = make_order(alice, items=items)
+    make_order(alice)
+    browser.cookies["django_language"] = "ar-dz"
+    text = take(browser, order).text
+    assert "<bdi>1 × قفطان، \u20682 × Robe 3\u2069، 3 × قميص</bdi>" in text
+
+
 def test_a_pause_comes_after_the_call_and_not_amid_it(alice: Account, charlie: Account, browser: Client) -> None:
     """What was ticked stays ticked while the customer has orders left to decide."""
     ticked = re.compile('<input type="checkbox" name="pause"[^>]* checked')

@@ -89,7 +89,7 @@ def test_attributes_are_shown_whatever_they_are_called(person: str, name: str, w
     (address,) = (address for address in PAGES if address.name == name)
     shown = [text for path in address.paths() if "x-y-z" in (text := client.get(path).content.decode())]
     assert shown
-    assert all(f"{key}: x-y-z" in text for key in ATTRIBUTES for text in shown)
+    assert all(f"<bdi>{key}</bdi>: <bdi>x-y-z</bdi>" in text for key in ATTRIBUTES for text in shown)
 
 
 # --- Texts that would run --------------------------------------------------------------------------------------------
