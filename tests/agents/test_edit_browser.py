@@ -399,12 +399,17 @@ def test_enter_in_a_place_takes_the_first_and_saves_nothing(visit: Visits, alice
     assert (order.wilaya_code, order.version) == ("16", 1)
 
 
-def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: Account, agent: User) -> None:
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_enter_takes_no_place_of_what_was_written_before(
+    is_marked: bool, visit: Visits, alice: Account, agent: User
+) -> None:
     make_order(alice)
     page = edit_next(visit())
     wilaya = page.get_by_role("combobox", name="Wilaya")
     wilaya.fill("o")
     expect(page.get_by_role("option").first).to_be_visible()
+    if is_marked:
+        page.keyboard.press("ArrowDown")
     held: list[Route] = []
     page.route("**/regions/**", lambda route: held.append(route))
     wilaya.press_sequentially("ran")
@@ -414,6 +419,18 @@ def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: A
     for route in held:
         route.continue_()
     expect(wilaya).to_have_value("Oran")
+
+
+def test_the_arrows_reach_every_place_from_both_ends(visit: Visits, alice: Account, agent: User) -> None:
+    make_order(alice)
+    page = edit_next(visit())
+    page.get_by_role("combobox", name="Wilaya").fill("o")
+    options = page.get_by_role("option")
+    expect(options.first).to_be_visible()
+    for key, marked in ("ArrowUp", -1), ("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0), ("ArrowUp", -1):
+        page.keyboard.press(key)
+        expect(options.nth(marked)).to_have_attribute("aria-selected", "true")
+        expect(page.locator("[aria-selected=true]")).to_have_count(1)
 
 
 def test_the_commune_stays_while_the_wilaya_is_the_same_place(visit: Visits, alice: Account, agent: User) -> None:
@@ -581,6 +598,20 @@ def test_a_save_is_not_pressed_twice_when_half_a_minute_has_passed_since_the_one
     told(page, "The changes are saved.")
     assert len(person.wrongs) == 1
     person.wrongs.clear()
+
+
+def test_no_old_total_is_shown_for_an_amount_that_only_the_service_can_read(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    order = make_order(alice)
+    page = edit_next(visit())
+    fee = page.get_by_label("Shipping fee", exact=True)
+    fee.fill("1.500,50")
+    expect(page.locator("#total")).to_have_text("…")
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    order.refresh_from_db()
+    assert (order.shipping_fee, order.total_amount) == (Decimal("1500.50"), Decimal("6001.00"))
 
 
 def test_amounts_may_be_typed_in_arabic(visit: Visits, alice: Account, agent: User) -> None:

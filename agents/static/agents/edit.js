@@ -19,7 +19,10 @@
   function showTotal() {
     const fee = centimes(form.elements.shipping_fee.value);
     const discount = centimes(form.elements.discount.value);
-    if (fee === null || discount === null) return;
+    if (fee === null || discount === null) {
+      total.value = "…"; // the service reads more than this script
+      return;
+    }
     let sum = fee + centimes(form.dataset.surcharge) - discount;
     for (const row of form.querySelectorAll("tr[data-price]")) {
       const quantity = row.querySelector('[name^="quantity-"]');

@@ -81,14 +81,17 @@ function combobox(input, address, { around, chosen }) {
     if (last === searching && !list.hidden) choose(list.children[Math.max(active, 0)]);
   }
 
-  input.addEventListener("input", () => { searching = search(); });
+  input.addEventListener("input", () => {
+    activate(-1); // it was a place of what was written before
+    searching = search();
+  });
   input.addEventListener("blur", () => open(false));
   input.addEventListener("keydown", (event) => {
     const count = list.children.length;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       if (list.hidden) searching = search();
-      else activate((active + (event.key === "ArrowDown" ? 1 : -1) + count) % count);
+      else activate(event.key === "ArrowDown" ? (active + 1) % count : (active > 0 ? active : count) - 1);
     } else if (event.key === "Enter") {
       event.preventDefault(); // choose a place; do not save
       take();
