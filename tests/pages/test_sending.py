@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import OperationalError
@@ -11,7 +12,8 @@ from codservice.accounts.models import Account
 from inventory import catalog
 from inventory.models import Product
 from tests import factories
-from tests.harness.browser import PASSWORD, Visits
+from tests.chaos.doors import Doors
+from tests.harness.browser import IMPATIENT, PASSWORD, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -90,6 +92,39 @@ def test_out_of_reach_nothing_is_sent_and_what_was_written_stays(minutes: int, v
     page.wait_for_url(lambda url: not url.endswith("/new"))
     assert Product.objects.get(account=alice).script == "Tailles 38 à 44"
     visited.wrongs.clear()  # the browser reports that it is offline
+
+
+@pytest.mark.parametrize("line", ["dead", "slow"])
+def test_a_form_waits_for_a_line_that_swallows_all_but_not_for_a_slow_one(
+    line: str, visit: Visits, live_server: Any, alice: Account
+) -> None:
+    """A dead line would lead to the browser's own page, and what was written would be lost."""
+    there = urlsplit(live_server.url)
+    with Doors(service=(there.hostname, there.port)) as doors:
+        door = doors["service"]
+        page = visit(address=f"http://localhost:{door.port}").sign_in(alice.holder.email, "/account/login")
+        page.clock.install()
+        page.goto("/account/products/new")
+        for name, text in {"sku": "ROBE-1", "name": "Robe", "price": "2500", "script": "Tailles 38 à 44"}.items():
+            page.locator(f"main [name={name}]").fill(text)
+        page.clock.fast_forward("10:00")
+        page.evaluate(IMPATIENT)
+        save = page.locator("main button.primary")
+        if line == "dead":
+            door.is_held = True
+            save.click()
+            expect(page.get_by_role("alert")).to_contain_text("The service does not answer. What you wrote is kept")
+            door.open()
+            save.click()
+        else:
+            browser = page.context.new_cdp_session(page)
+            conditions = {"offline": False, "latency": 0, "uploadThroughput": -1}
+            browser.send("Network.emulateNetworkConditions", {**conditions, "downloadThroughput": 1000})
+            with page.expect_request(lambda request: request.method == "POST"):
+                save.click()
+            browser.send("Network.emulateNetworkConditions", {**conditions, "downloadThroughput": -1})
+        page.wait_for_url(lambda url: not url.endswith("/new"))
+    assert Product.objects.get(account=alice).script == "Tailles 38 à 44"
 
 
 def test_what_was_not_saved_is_sent_again_by_loading_its_page(

@@ -1,8 +1,8 @@
 // Sending a form after being signed out would lose what was typed. So a form that is a while old, or since which another
 // tab has sent something (once.js), first fetches its page (data-here, if the address only takes forms). If that is the
 // login, another person's page or the other mode's, or refused by now, or nothing answers, the form is not sent.
-// Otherwise it is sent with the current token. A form of a closed account always asks first, and may be sent once the
-// account is open again.
+// Otherwise it is sent, with the current token unless the page is slow to come. A form of a closed account always asks
+// first, and may be sent once the account is open again.
 "use strict";
 
 (() => {
@@ -24,7 +24,12 @@
     if (answer.status === 429 || answer.status >= 500) return said.away;
     if (answer.status === 403) return said.noAccess;
     if (!answer.ok) return "";
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const text = await answer.text().catch((failure) => {
+      if (failure.name !== "TimeoutError") throw failure;
+      return ""; // the service answers, over a slow line
+    });
+    if (!text) return "";
+    const page = new DOMParser().parseFromString(text, "text/html");
     if (page.querySelector("script[data-person]")?.dataset.person !== said.person) return said.signedOut;
     if (page.documentElement.dataset.mode !== mode) return said.otherMode;
     if (isFrozen(page) && !form.matches(".mode")) return said.frozen;
@@ -57,7 +62,7 @@
     if (isAsking) return;
     isAsking = true;
     document.getElementById("not-sent")?.remove();
-    const why = await whyNot(form).catch((failure) => (failure.name === "TimeoutError" ? "" : said.away));
+    const why = await whyNot(form).catch(() => said.away);
     isAsking = false;
     const isTold = why === said.away && typeof pressing !== "undefined" && !(await pressing.check()); // by pressing.js
     if (why) return isTold || tell(form, why);
