@@ -15,7 +15,7 @@ from codservice.uploads import arrival, processing
 from codservice.uploads.models import Upload
 from orders import demo
 from orders.models import Order, OrderItem
-from tests.harness.browser import Visit
+from tests.harness.browser import IMPATIENT, Visit
 from tests.harness.client import browser_of
 from tests.harness.service import Service
 from tests.harness.sheets import read_csv
@@ -160,6 +160,21 @@ def test_who_hears_the_page_is_told_ten_times_at_most_how_much_is_sent(
     page.get_by_role("button", name="Send the file").press("Enter")
     page.wait_for_url("**/account/uploads/*")
     assert 5 <= len(told) <= 10
+
+
+def test_a_piece_that_gets_no_answer_is_sent_again(visit: Callable[..., Visit], alice: Account, tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n1;2\n")
+    person = visit()
+    page = person.sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
+    for _ in range(2):
+        page.evaluate(IMPATIENT)
+    held: list[Route] = []
+    page.route("**/piece", lambda route: held.append(route), times=1)
+    page.locator("#file").set_input_files(path)
+    page.get_by_role("button", name="Send the file").click()
+    page.wait_for_url("**/account/uploads/*")
+    assert len(held) == 1
 
 
 def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(

@@ -1,9 +1,11 @@
-// Sends the chosen file in pieces, so that one of any size arrives over a slow line. A piece that is lost is sent again;
-// the service keeps each once. Without this script the form sends the file whole, which may then be small only.
+// Sends the chosen file in pieces, so that one of any size arrives over a slow line. A piece that is lost or gets no
+// answer is sent again; the service keeps each once. Without this script the form sends the file whole, which may then
+// be small only.
 const form = document.getElementById("upload");
 const error = document.getElementById("upload-error");
 const state = document.getElementById("upload-progress");
 const TRIES = 8;
+const PATIENCE = 90_000; // milliseconds; by then, the service has answered or given the piece up
 
 const pause = (seconds) => new Promise((done) => setTimeout(done, seconds * 1000));
 
@@ -14,7 +16,8 @@ async function post(address, fields) {
   for (const [name, value] of Object.entries(fields)) body.append(name, value);
   for (let number = 0; number < TRIES; number++) {
     try {
-      const answer = await fetch(address, { method: "POST", body, redirect: "manual" });
+      const signal = AbortSignal.timeout(PATIENCE);
+      const answer = await fetch(address, { method: "POST", body, redirect: "manual", signal });
       const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
       if (isJson && (answer.ok || answer.status === 422)) {
         const said = await answer.json();
