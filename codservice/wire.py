@@ -26,6 +26,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 MAX_BODY = 1024 * 1024  # bytes (docs/limits.md)
 MAX_DEPTH = 20
 _EMPTY_LIST = "It is an empty list, as PHP writes an empty array. Send {}, or nothing if no body is needed."
+_NO_OBJECT: dict[type, str] = {list: "It is a list.", str: "It is a string: was it encoded twice?"}
 _TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
 # Python refuses to convert many more digits at once; no amount or quantity has so many anyway.
 MAX_INT_DIGITS = 4000
@@ -109,12 +110,14 @@ def load_json(body: bytes) -> dict[str, Any]:
         data = _decoder.decode(body.decode("utf-8"))
     except RecursionError:
         raise MalformedJSON(_TOO_DEEP) from None
+    except UnicodeDecodeError as error:
+        raise MalformedJSON(f"Its byte {body[error.start]:02X} at position {error.start} is not UTF-8.") from None
     except ValueError as error:
         raise MalformedJSON(f"{error}.") from None
     if data == []:
         raise MalformedJSON(_EMPTY_LIST)
     if not isinstance(data, dict):
-        raise MalformedJSON
+        raise MalformedJSON(_NO_OBJECT.get(type(data), ""))
     # Most bodies have too few brackets for that, which is seen much faster.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth_exceeds(data, MAX_DEPTH):
         raise MalformedJSON(_TOO_DEEP)

@@ -127,8 +127,13 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
 # --- Django's own error pages, for what happens outside the views ------------------------------------------------
 
 
+def _is_call(request: HttpRequest) -> bool:
+    """Whether a program asks: also by `//api/`, which a base URL with a slash at its end comes to."""
+    return request.path.lstrip("/").startswith("api/")
+
+
 def _page_or_json(code: str, status: int, page, request: HttpRequest, *args, **kwargs) -> HttpResponse:
-    if request.path.startswith("/api/"):
+    if _is_call(request):
         return error_response(status, code)
     return page(request, *args, **kwargs)
 
@@ -139,7 +144,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 404, or redirect to the page if the address that was typed has only a final slash too many or too few."""
-    is_look = request.method in ("GET", "HEAD") and not request.path.startswith("/api/")
+    is_look = request.method in ("GET", "HEAD") and not _is_call(request)
     if is_look and isinstance(exception, Resolver404):
         path = request.path.removesuffix("/") if request.path.endswith("/") else f"{request.path}/"
         if is_valid_path(path):
@@ -151,7 +156,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """The answer to what a view or a middleware raised: 503 when the database is away or takes no writes, else 500."""
     if isinstance(error := sys.exception(), OperationalError | InterfaceError):
-        if request.path.startswith("/api/"):
+        if _is_call(request):
             return unavailable(error)
         note_outage(error)
         page = defaults.server_error(request, template_name="503.html")

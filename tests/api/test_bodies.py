@@ -85,6 +85,24 @@ def test_an_empty_list_which_php_makes_of_an_empty_array_is_named(api, alice):
 
 
 @pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (BAD_DOCUMENTS["Latin-1"], "Its byte EF at position 20 is not UTF-8."),
+        (BAD_DOCUMENTS["UTF-16"], "Its byte FF at position 0 is not UTF-8."),
+        (BAD_DOCUMENTS["cut off UTF-8"], "Its byte E2 at position 19 is not UTF-8."),
+        (BAD_DOCUMENTS["array of orders"], "It is a list."),
+        (json.dumps(BODY).encode(), "It is a string: was it encoded twice?"),
+    ],
+    ids=["Latin-1", "UTF-16", "cut off UTF-8", "array of orders", "encoded twice"],
+)
+def test_what_keeps_it_from_being_an_object_in_utf8_is_named(api, document, said):
+    answer = api.post(ORDERS, document)
+
+    assert_malformed(answer)
+    assert answer.json()["message"].endswith(f" in UTF-8. {said}")
+
+
+@pytest.mark.parametrize(
     ("key", "shown"), [("phone", '"phone"'), ("\\ud800", '"\\ud800"'), ("x" * 5000, f'"{"x" * 50}"')]
 )
 def test_a_key_that_is_repeated_is_named(api, key, shown):

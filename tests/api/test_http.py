@@ -98,6 +98,7 @@ def test_a_part_of_a_form_whose_head_cannot_be_read_is_refused(service):
         "/api/v1/Orders",
         "/api/v1",
         "/api/v1/",
+        "//api/v1/orders",
         "/api/v1x",
         "/api/v2/orders",
         "/api/",
