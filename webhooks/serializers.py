@@ -174,6 +174,7 @@ class AttemptBody(Struct):
 
 class DeliveryBody(Struct):
     id: Annotated[Id, Meta(description="`X-Service-Delivery`")]
+    event_id: Annotated[Id, Meta(description="`X-Service-Event-Id`, the event's `id` in the feed.")]
     event: Annotated[str, Meta(extra_json_schema={"enum": EVENTS})]
     status: Annotated[str, Meta(extra_json_schema={"enum": Delivery.Status.values})]
     attempt_count: int
@@ -236,6 +237,7 @@ def delivery_body(delivery: Delivery) -> DeliveryBody:
     status = delivery.shown_status()
     return DeliveryBody(
         id=delivery.id,
+        event_id=delivery.event_id,
         event=delivery.event.kind,
         status=status,
         attempt_count=delivery.attempt_count,

@@ -27,6 +27,7 @@ def test_an_entry_says_how_every_attempt_went(api, webhook, delivery_of):
     attempts = entry.pop("attempts")
     assert entry == {
         "id": str(delivery.id),
+        "event_id": str(delivery.event_id),
         "event": "order.confirmed",
         "status": "delivered",
         "attempt_count": 2,
