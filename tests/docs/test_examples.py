@@ -172,6 +172,17 @@ def test_the_page_of_orders_says_how_long_each_text_may_be(page: Path) -> None:
         assert set(map(str, numbers)) <= set(re.findall(r"\d+", line)), line
 
 
+@pytest.mark.parametrize("page", [DOCS / "orders.md", DOCS / "fr/orders.md"], ids=name_of)
+def test_the_page_of_orders_says_which_texts_may_be_empty(page: Path) -> None:
+    said = page.read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"(?:An empty text|Un texte vide)[^.]*\.", said)
+
+    fields = OrderImport().fields
+    assert re.findall(r"`(\w+)`", sentence) == [
+        name for name, field in fields.items() if getattr(field, "allow_blank", False)
+    ]
+
+
 def test_a_reason_that_is_shown_is_one_that_is_counted() -> None:
     shown = re.findall(r'"reason": "([^"]+)"', "".join(block for page in WITH_BASH for block in blocks(page, "bash")))
 
