@@ -149,7 +149,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             defaults={"actor": actor.name, "user_id": actor.user_id, "order_count": count},
         )
         if is_new:
-            security_log.note(Action.ERASED, target=account.name, account_id=account.id)
+            security_log.note_account(Action.ERASED, account)
 
     orders = of_customer(account, phone).filter(account=account)
     told: redaction.Found | None = None

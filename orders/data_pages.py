@@ -17,6 +17,7 @@ from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.actor import Actor
 from codservice.accounts.key_form import TEST
 from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files import account_export
@@ -63,7 +64,7 @@ def data(request: HttpRequest, account: Account) -> HttpResponse:
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":
         return redirect("account-data")
-    _note(account)
+    security_log.note_account(Action.EXPORTED, account)
     return file_answer(f"codservice-{days.today()}.zip", "application/zip", account_export.stream(account))
 
 
@@ -75,14 +76,9 @@ def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
     form = CustomerForm(request.POST)
     if not form.is_valid():
         return _lost(request)
-    _note(account)
+    security_log.note_account(Action.EXPORTED, account)
     phone = form.cleaned_data["phone"]
     return file_answer(f"customer-{days.today()}.json", "application/json", customer_data.export(account, phone))
-
-
-def _note(account: Account) -> None:
-    action = security_log.Action.EXPORTED
-    security_log.note(action, target=account.name, target_id=account.id, account_id=account.id)
 
 
 @account_page(look=Right.OWN)

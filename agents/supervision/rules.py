@@ -125,7 +125,7 @@ def save(form: RowSinceShown, account: Account) -> None:
         CallingRules.objects.update_or_create(account=account, defaults=form.changes)
         for action, fields in _NOTED_AS.items():
             if form.changes.keys() & fields:
-                security_log.note(action, target=account.name, account_id=account.id)
+                security_log.note_account(action, account)
 
 
 @for_supervisors

@@ -86,7 +86,7 @@ def change(account_id: UUID, **changes: Any) -> Account:
             Account.objects.filter(live=account).update(name=account.name)
         for name, value in before.items():
             target = f"{account.name}: {_noted(name, value)} → {_noted(name, changes[name])}"
-            security_log.note(Action.ACCOUNT, target=target, target_id=account.pk, account_id=account.pk)
+            security_log.note_account(Action.ACCOUNT, account, target=target)
     return account
 
 
@@ -116,8 +116,7 @@ def _turn(account_id: UUID, *, is_active: bool) -> Account:
         if account.is_active != is_active:
             account.is_active = is_active
             account.save(update_fields=["is_active"])
-            action = Action.REACTIVATED if is_active else Action.DEACTIVATED
-            security_log.note(action, target=account.name, target_id=account.pk, account_id=account.pk)
+            security_log.note_account(Action.REACTIVATED if is_active else Action.DEACTIVATED, account)
     return account
 
 

@@ -26,7 +26,7 @@ from codservice import logs, ratelimit
 from codservice.retention import old_rows
 
 if TYPE_CHECKING:  # which write this log themselves
-    from codservice.accounts.models import User
+    from codservice.accounts.models import Account, User
 
 logger = logging.getLogger("codservice.security")
 
@@ -175,6 +175,11 @@ def note_person(action: Action, user: "User", *, target: str = "", person: "User
     """Like `note`, about a person's sign-in, password, codes or role. The holder of their account can read it."""
     account_id = _account_of(user)
     note(action, target=target or user.username, target_id=user.pk, account_id=account_id, person=person)
+
+
+def note_account(action: Action, account: "Account", *, target: str = "") -> None:
+    """Like `note`, about an account as a whole."""
+    note(action, target=target or account.name, target_id=account.pk, account_id=account.pk)
 
 
 def _account_of(user: "User") -> UUID | None:

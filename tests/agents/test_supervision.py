@@ -443,9 +443,9 @@ def test_the_merchant_reads_in_the_log_that_rules_were_changed_here(alice: Accou
     noted = SecurityEntry.objects.filter(action__in=["calling_rules", "call_script"]).order_by("id")
     for change in ({}, {}, {"script_fr": "Bonjour"}):
         browser.post(page, {**RULES, **change, "seen": browser.get(page).context["form"].initial["seen"]})
-    assert list(noted.values_list("action", "target", "account", "by")) == [
-        ("calling_rules", alice.name, alice.id, "staff"),
-        ("call_script", alice.name, alice.id, "staff"),
+    assert list(noted.values_list("action", "target", "target_id", "account", "by")) == [
+        ("calling_rules", alice.name, alice.id, alice.id, "staff"),
+        ("call_script", alice.name, alice.id, alice.id, "staff"),
     ]
 
 

@@ -21,7 +21,7 @@ security log notes the export."""
     def handle(self, *, phone: str, **options: Any) -> None:
         account = find_account(options["account"])
         count = customer_data.of_customer(account, phone).count()
-        security_log.note(security_log.Action.EXPORTED, target=account.name, account_id=account.id)
+        security_log.note_account(security_log.Action.EXPORTED, account)
         for piece in customer_data.export(account, phone):
             self.stdout.write(piece.decode(), ending="")
         self.say(f"Orders: {count}.")

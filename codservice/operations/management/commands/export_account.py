@@ -27,9 +27,7 @@ file; one that is killed leaves FILE.part."""
         account = find_account(options["account"])
         try:
             with new_file(file) as draft:
-                security_log.note(
-                    security_log.Action.EXPORTED, target=account.name, target_id=account.id, account_id=account.id
-                )
+                security_log.note_account(security_log.Action.EXPORTED, account)
                 with draft.open("wb") as zip_file:
                     for piece in account_export.stream(account):
                         zip_file.write(piece)
