@@ -19,7 +19,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
-from codservice.uploads.wording import in_words
+from codservice.uploads import wording
 from orders import amending, importing, lifecycle
 from orders.account_pages import NO_ORDER, note_order
 from orders.forms import LINES, MORE_LINES, CorrectionForm, OrderForm, written_anew
@@ -65,7 +65,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     if isinstance(made, DuplicateExternalId):
         form.add_error("external_id", _("You already have an order with this number."))
     elif isinstance(made, Invalid):
-        _blame(form, made)
+        form.add_errors(made, in_words=wording.in_words)
     else:
         messages.success(request, _("The order is created. An agent will call the customer."))
         return redirect("account-order-new") if "another" in request.POST else redirect("account-order", id=id_)
@@ -106,7 +106,7 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
                     raise lifecycle.Changed
                 note_order(Action.ORDER_CORRECTED, account, id)
     except Invalid as invalid:
-        _blame(form, invalid)
+        form.add_errors(invalid, in_words=wording.in_words)
         return _page(request, form, order, status=422)
     except Refused as refused:
         form.add_error(None, refused.message)
@@ -125,12 +125,6 @@ def _with_more_lines(request: HttpRequest, form_with: Callable[..., OrderForm]) 
     for line in form.lines[shown : shown + 1]:
         line.fields["product"].widget.attrs["autofocus"] = True
     return form
-
-
-def _blame(form: OrderForm, error: Invalid) -> None:
-    """Add the errors that the form itself did not find."""
-    for name, sentences in error.errors.items():
-        form.add_error(name if name in form.fields else None, [in_words(sentence) for sentence in sentences])
 
 
 def _sent_before(request: HttpRequest, id_: UUID) -> HttpResponse:
