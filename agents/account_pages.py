@@ -64,8 +64,7 @@ def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
         rules.save(form, account)
         messages.success(request, _("Your calling rules are saved."))
         return redirect("account-calling")
-    days_off = [name for day, name in rules.DAYS if day in kept.days_off]
-    context = {"rules": kept, "days_off": days_off, "form": form, "windows": hours.of_account(account.id, SHOWN)}
+    context = {"rules": kept, "form": form, "windows": hours.of_account(account.id, SHOWN)}
     return render(request, "agents/calling.html", context, status=422 if form.errors else 200)
 
 

@@ -8,6 +8,8 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Now
+from django.utils.dates import WEEKDAYS
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
@@ -98,6 +100,9 @@ class CallingRules(CallingHours):
     the days of a CallingPeriod its hours apply instead; `agents.desk.hours` combines the two.
     """
 
+    # ISO weekdays in the order of Algerian calendars, from Sunday on. Django's WEEKDAYS count from Monday, which is 0.
+    DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
+
     account = models.OneToOneField(Account, on_delete=models.CASCADE, primary_key=True, related_name="calling_rules")
     retry_minutes = models.PositiveSmallIntegerField(
         _("minutes between attempts"),
@@ -152,6 +157,10 @@ class CallingRules(CallingHours):
     def of(cls, account_id: UUID) -> "CallingRules":
         """The account's rules, or the defaults."""
         return cls.objects.filter(account_id=account_id).first() or cls(account_id=account_id)
+
+    @property
+    def days_off_by_name(self) -> list[Promise]:
+        return [name for day, name in self.DAYS if day in self.days_off]
 
 
 class CallingPeriod(CallingHours):

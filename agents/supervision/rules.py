@@ -10,7 +10,6 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.utils.dates import WEEKDAYS
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -31,8 +30,6 @@ from codservice.long_lists import BoundedPaginator
 PER_PAGE = 50
 CLOCKS = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in CallingHours.HOURS}
 MAX_SCRIPT = CallingRules._meta.get_field("script_fr").max_length
-# ISO weekdays in the order of Algerian calendars, from Sunday on. Django's WEEKDAYS count from Monday, which is 0.
-DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
 
 
 class HoursInOrder(forms.ModelForm):
@@ -68,7 +65,7 @@ class HoursForm(HoursInOrder, RowSinceShown):
         label=gettext_lazy("Days off"),
         required=False,
         coerce=int,
-        choices=DAYS,
+        choices=CallingRules.DAYS,
         widget=forms.CheckboxSelectMultiple,
         help_text=gettext_lazy("Nobody is called on these days."),
     )
@@ -88,7 +85,7 @@ class HoursForm(HoursInOrder, RowSinceShown):
 
     def clean_days_off(self) -> list[int]:
         days = sorted(self.cleaned_data["days_off"])
-        if len(days) == len(DAYS):
+        if len(days) == len(CallingRules.DAYS):
             raise ValidationError(_("Leave at least one day on which customers are called."))
         return days
 
@@ -135,7 +132,6 @@ def page(request: HttpRequest) -> HttpResponse:
     found = BoundedPaginator(accounts.order_by("name", "id"), PER_PAGE).get_page(request.GET.get("p"))
     for account in found:
         account.rules = getattr(account, "calling_rules", None) or CallingRules(account=account)
-        account.days_off = [name for day, name in DAYS if day in account.rules.days_off]
     return show(request, "agents/supervision/rules.html", title=_("Calling rules"), accounts=found, typed=typed)
 
 
