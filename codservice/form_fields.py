@@ -150,6 +150,15 @@ class DayField(forms.DateField):
             raise forms.ValidationError(_("Choose a day from 2000 to 2999."))
 
 
+class AskedDay(forms.CharField):
+    """A day in the form of a list's filters, as text: the filters read it."""
+
+    widget = DayField.widget
+
+    def __init__(self, *, label: Any) -> None:
+        super().__init__(label=label, required=False)
+
+
 class Form(forms.Form):
     """A form whose labels do not end with a colon."""
 

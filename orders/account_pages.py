@@ -29,7 +29,7 @@ from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
 from codservice.files.downloads import table_answer
-from codservice.form_fields import Form
+from codservice.form_fields import AskedDay, Form
 from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
@@ -53,10 +53,6 @@ NO_ORDER = Gone(
 )
 
 
-def _day(label: Any) -> forms.CharField:
-    return forms.CharField(label=label, required=False, widget=forms.DateInput(attrs={"type": "date"}))
-
-
 class SearchForm(Form):
     """The list's filters as form fields. OrderFilter reads what was chosen, as it reads the API's parameters."""
 
@@ -70,10 +66,10 @@ class SearchForm(Form):
         widget=forms.TextInput(attrs={"type": "tel", "dir": "ltr", "placeholder": "0550 12 34 56"}),
         required=False,
     )
-    created_from = _day(gettext_lazy("Received from"))
-    created_to = _day(gettext_lazy("Received until"))
-    updated_from = _day(gettext_lazy("Last change from"))
-    updated_to = _day(gettext_lazy("Last change until"))
+    created_from = AskedDay(label=gettext_lazy("Received from"))
+    created_to = AskedDay(label=gettext_lazy("Received until"))
+    updated_from = AskedDay(label=gettext_lazy("Last change from"))
+    updated_to = AskedDay(label=gettext_lazy("Last change until"))
     status = forms.CharField(widget=forms.HiddenInput, required=False)
 
     def days(self) -> list[forms.BoundField]:

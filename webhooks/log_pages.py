@@ -18,7 +18,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
-from codservice.form_fields import Form
+from codservice.form_fields import AskedDay, Form
 from codservice.i18n_tags import counted
 from codservice.long_lists import NewestFirst
 from codservice.searches import searching
@@ -43,12 +43,8 @@ class LogForm(Form):
     event = forms.ChoiceField(
         label=gettext_lazy("Event"), choices=[("", gettext_lazy("All")), *[(e, e) for e in EVENTS]], required=False
     )
-    created_from = forms.CharField(
-        label=gettext_lazy("From"), widget=forms.DateInput(attrs={"type": "date"}), required=False
-    )
-    created_to = forms.CharField(
-        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}), required=False
-    )
+    created_from = AskedDay(label=gettext_lazy("From"))
+    created_to = AskedDay(label=gettext_lazy("To"))
 
 
 def _chosen(given: dict[str, str], webhook: Webhook) -> QuerySet[Delivery]:

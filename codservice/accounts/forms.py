@@ -18,7 +18,7 @@ from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import have_mailed, send_password_link
-from codservice.form_fields import Form, MailField, WrittenText
+from codservice.form_fields import DayField, Form, MailField, WrittenText
 
 # Limits on attempts to sign in: as one person from one address since their last sign-in; as one person from anywhere
 # since then, but for `known_browsers`; and as anybody from one address, which may be a call center at the start of a
@@ -223,7 +223,7 @@ class ApiKeyForm(Form):
     last_day = forms.DateField(
         label=_("Works until"),
         required=False,
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+        widget=DayField.widget,
         help_text=_("Optional: the last day, in Algerian time."),
     )
 
