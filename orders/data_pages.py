@@ -62,7 +62,7 @@ def data(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page(look=Right.OWN, takes_out=True)
 @require_http_methods(["GET", "HEAD", "POST"])
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:
-    if request.method != "POST":
+    if request.method != "POST":  # `account_page` leads here when the mode was switched meanwhile
         return redirect("account-data")
     security_log.note_account(Action.EXPORTED, account)
     return file_answer(f"codservice-{days.today()}.zip", "application/zip", account_export.stream(account))

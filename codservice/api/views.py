@@ -27,7 +27,7 @@ from codservice.wire import Id, Moment
 
 
 class DescriptionView(APIView):
-    """The OpenAPI description, public and made once in each process because that takes about 0.2 s.
+    """The OpenAPI description, public, and made once in each process.
 
     YAML, or JSON if `Accept` or `format=json` asks for it.
     """
