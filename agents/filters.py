@@ -29,7 +29,7 @@ from codservice.form_fields import DayField, Form, FreeText, LongSelect, Written
 from codservice.long_lists import IsOneOf
 from codservice.values import looked_for, uuid_or_none
 from inventory.models import Product
-from orders.cancel_reasons import counted_as, in_words
+from orders import cancel_reasons
 from orders.models import ENDED, CallState, Order, OrderItem, Status, StatusChange
 from orders.templatetags.orders import wilaya_choices
 
@@ -216,7 +216,7 @@ class SortFilter(_Filter):
         return False
 
 
-_WHY = Func("reason", template=counted_as("%(expressions)s"), output_field=CharField())
+_WHY = Func("reason", template=cancel_reasons.counted_as("%(expressions)s"), output_field=CharField())
 
 
 class HappenedForm(forms.Form):
@@ -288,7 +288,7 @@ class HappenedForm(forms.Form):
             *filter(None, (data["agent"] and data["agent"].display_name, data["shop"] and data["shop"].name)),
             *filter(None, (data["product"] and data["product"].name, data["line"])),
             *([data["source"] or _("Not specified")] if "source" in self.data else []),
-            *([in_words(data["reason"]) or _("Not specified")] if "reason" in self.data else []),
+            *([cancel_reasons.in_words(data["reason"]) or _("Not specified")] if "reason" in self.data else []),
             *([f"{data['hour']:02}:00"] if data["hour"] != "" else []),
         ]
 

@@ -18,7 +18,7 @@ from codservice.files.intake import FAILED, NO_NUMBER, SHORTENED, Entry, Intake,
 from inventory import catalog
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
-BATCH = 1000  # products that `rows` holds in memory at once
+BATCH = 1000  # products that `batches` holds in memory at once
 
 COLUMNS = (
     Column(
@@ -171,7 +171,7 @@ _READ_COLUMN: dict[str, Callable[[str], Any]] = {
 }
 
 
-def rows(
+def batches(
     products: ProductQuerySet, *, around: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Iterator[list[list[Any]]]:
     """The COLUMNS of each product, by SKU, in batches of up to BATCH; `ProductRows` can read them again.

@@ -30,7 +30,7 @@ from codservice.i18n_tags import written_amount
 from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
-from codservice.uploads.wording import in_words
+from codservice.uploads import wording
 from inventory import catalog, product_files, stock
 from inventory.filters import ProductFilter
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
@@ -169,7 +169,7 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
         with searching(account.id, given):
             rows = list(ProductFilter(given, mine).read().filter(sku__gt=after).order_by("sku")[: PAGE + 1])
     except Refused as error:
-        form.add_errors(error, by="q", in_words=in_words)
+        form.add_errors(error, by="q", in_words=wording.in_words)
         rows, status = [], error.status
     context = {
         "form": form,
@@ -195,7 +195,7 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
     given, mine = ProductFilter.chosen(request.GET), _mine(request, account)[0]
     around = batch_by_batch(account.id, given)
     try:
-        found = product_files.rows(ProductFilter(given, mine).read(), around=around)
+        found = product_files.batches(ProductFilter(given, mine).read(), around=around)
         first = next(found)
     except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-products')}?{request.GET.urlencode()}")

@@ -34,13 +34,11 @@ from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
 from codservice.uploads import wording
-from orders import counts, lifecycle
-from orders.export import COLUMNS, batches, in_words
+from orders import counts, export, lifecycle
 from orders.filters import OrderFilter
 from orders.models import ENDED, CallNote, CallState, Order, Status, StatusChange
 from orders.serializers import read_cancel
-from orders.templatetags.orders import Edited
-from orders.templatetags.orders import in_words as edits_in_words
+from orders.templatetags.orders import Edited, edits_in_words
 from webhooks.models import Delivery, Event
 
 DAYS = ("created_from", "created_to", "updated_from", "updated_to")  # filters that are days
@@ -113,13 +111,13 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
         mine = Order.objects.filter(account=account)
         with around():
             chosen = OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True)
-        found = batches(chosen, shown=True, around=around)
+        found = export.batches(chosen, shown=True, around=around)
         first = next(found)
     except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
     language = get_language() or "en"  # the page's; another language may be active while a long file is streamed
-    rows = chain.from_iterable(in_words(batch, language) for batch in chain([first], found))
-    return table_answer(request, f"orders.{form}", [str(label) for label in COLUMNS.values()], rows)
+    rows = chain.from_iterable(export.in_words(batch, language) for batch in chain([first], found))
+    return table_answer(request, f"orders.{form}", [str(label) for label in export.COLUMNS.values()], rows)
 
 
 def _tabs(account: Account, chosen: str) -> list[dict[str, Any]]:

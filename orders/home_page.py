@@ -29,8 +29,7 @@ from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
 from codservice.i18n_tags import counted, percent
 from inventory.models import Product
-from orders import daily, needs
-from orders.cancel_reasons import in_words
+from orders import cancel_reasons, daily, needs
 from orders.daily import WAITS, Dimension, Figures, Summary
 from orders.templatetags.orders import wilaya
 
@@ -139,7 +138,7 @@ def _name(by: str, key: str) -> str:
         case "wilaya":
             return f"{key} {wilaya(key)}"
         case "reason":
-            return in_words(key) or _("Not specified")
+            return cancel_reasons.in_words(key) or _("Not specified")
     return key or _("Not specified")
 
 

@@ -156,7 +156,7 @@ class Edited:
 
 
 @register.filter
-def in_words(edits: Iterable[OrderEdit]) -> list[Edited]:
+def edits_in_words(edits: Iterable[OrderEdit]) -> list[Edited]:
     """The edits of an order in words, one entry for all that were made at one time, in the order given."""
     entries = []
     for (at, actor), rows in groupby(edits, key=lambda edit: (edit.at, edit.actor)):

@@ -12,7 +12,7 @@ from agents.desk import claims, customer, decisions
 from codservice.accounts.actor import Actor, Role
 from orders import editing, lifecycle, serializers
 from orders.models import Order, OrderEdit, OrderItem
-from orders.templatetags.orders import in_words
+from orders.templatetags.orders import edits_in_words
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient, new_key
@@ -123,7 +123,7 @@ def test_each_field_is_taken(api, order, field):
 
     assert answer.status_code == 200, answer.content
     assert field in {name.partition(".")[0] for name in edits(order)}
-    told = {what for entry in in_words(order.edits.all()) for what, _old, _new in entry.changes}
+    told = {what for entry in edits_in_words(order.edits.all()) for what, _old, _new in entry.changes}
     assert told.isdisjoint(edits(order)), "people read a field's own name"
 
 
