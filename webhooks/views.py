@@ -112,12 +112,12 @@ class WebhookViewSet(viewsets.GenericViewSet):
     def recover(self, request: Request, id: UUID) -> Response:
         """Sends the changes of that time whose deliveries failed, were dropped or were never made. Each is sent once,
         oldest first, if the webhook now subscribes to its kind."""
-        body = request.data
+        body = optional_body(request)
         self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
         since, until = serializers.read_recovery(body or needed_body(request))
         recovered = recovery.recover(request.auth.account_id, id, since=since, until=until)
-        body = serializers.RecoveredBody(recovered.deliveries, not recovered.is_over)
-        return Response(body, status.HTTP_202_ACCEPTED)
+        answer = serializers.RecoveredBody(recovered.deliveries, not recovered.is_over)
+        return Response(answer, status.HTTP_202_ACCEPTED)
 
     @schema.describe("Rotate the signing secret", answers={200: serializers.WebhookSecretAnswer}, errors=(404,))
     def rotate_secret(self, request: Request, id: UUID) -> Response:
