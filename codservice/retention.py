@@ -103,28 +103,53 @@ def now() -> datetime:
     return found
 
 
+# When the clock was last seen to be set, among the duties: a worker that starts later has not seen it.
+_NOTE_SET = """
+INSERT INTO operations_duty (name, done_at, taken_until) VALUES ('clock', %(now)s, %(now)s)
+ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at
+"""
+_SET_SINCE = "SELECT done_at FROM operations_duty WHERE name = 'clock' AND done_at > %s"
+
+
 class DatabaseClock:
     """The database's clock, compared with a steady one from time to time."""
 
     def __init__(self, settling: timedelta = SETTLING) -> None:
         self._settling = settling
         self._ahead: float | None = None  # none until the first look: workers are forked with what was loaded before
-        self._trusted_from = math.inf
+        self._settled_from = math.inf
 
     def is_trusted(self) -> bool:
-        """Look at it, and return whether it has gone evenly for long enough to delete what is old by it."""
-        here = time.clock_gettime(_STEADY_CLOCK)
-        before, self._ahead = self._ahead, now().timestamp() - here
-        if before is None:
-            self._trusted_from = here + self._settling.total_seconds()
-        elif abs(self._ahead - before) > JUMP.total_seconds():
-            self._trusted_from = here + MISTRUST.total_seconds()
+        """Look at it, and return whether it has gone evenly for long enough to delete what is old by it.
+
+        What any worker has seen counts, also after that worker has ended."""
+        there, here = now(), time.clock_gettime(_STEADY_CLOCK)
+        ahead = there.timestamp() - here
+        if self._ahead is None:
+            self._settled_from = here + self._settling.total_seconds()
+        elif abs(ahead - self._ahead) > JUMP.total_seconds():
+            _note_set(there)
             logger.error(
                 "the database's clock was set by %+.1f hours, so nothing is pruned for a day. If it is right, run"
                 " `manage.py prune`.",
-                (self._ahead - before) / 3600,
+                (ahead - self._ahead) / 3600,
             )
-        return here >= self._trusted_from
+        self._ahead = ahead
+        return here >= self._settled_from and not _was_set_lately(there)
+
+
+def _note_set(at: datetime) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE_SET, {"now": at})
+
+
+def _was_set_lately(at: datetime) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_SET_SINCE, [at - MISTRUST])
+        found = cursor.fetchone()
+    if found and found[0] > at:  # noted by a clock that was ahead, and set back while nobody looked
+        _note_set(at)
+    return found is not None
 
 
 database_clock = DatabaseClock()

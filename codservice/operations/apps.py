@@ -14,7 +14,7 @@ class OperationsConfig(AppConfig):
         metrics.add_figure(
             "codservice_duty_age_seconds",
             "Seconds since a recurring duty was last done: a sign of life of beat or a worker, a round of retention,"
-            " the check for webhooks that have stopped answering.",
+            " the check for webhooks that have stopped answering. `clock`: since the database's clock was set.",
             lambda: [((name,), age) for name, age in duties.ages().items()],
             labels=["duty"],
         )

@@ -308,6 +308,40 @@ def test_nothing_is_pruned_by_a_clock_that_has_just_been_set(seven_old, monkeypa
     assert len(caplog.records) == 1
 
 
+@pytest.mark.parametrize("jump", [timedelta(days=40), -timedelta(hours=2)])
+def test_a_worker_that_starts_after_the_clock_was_set_prunes_nothing_either(seven_old, monkeypatch, jump):
+    start, gone, wrong = timezone.now(), timedelta(0), timedelta(0)
+    monkeypatch.setattr("time.clock_gettime", lambda _: 1000 + gone.total_seconds())
+    monkeypatch.setattr("codservice.retention.now", lambda: start + gone + wrong)
+
+    old, new = DatabaseClock(settling=timedelta(0)), DatabaseClock(settling=timedelta(0))
+    assert old.is_trusted()
+    wrong += jump
+    assert not old.is_trusted()
+    gone += timedelta(hours=23)
+    assert not new.is_trusted()
+    gone += timedelta(hours=1)
+    assert new.is_trusted()
+
+
+def test_a_clock_that_was_set_right_while_no_worker_ran_is_trusted_after_a_day(seven_old, monkeypatch):
+    """Not only on the day that a clock which was years ahead has noted."""
+    start, gone, wrong = timezone.now(), timedelta(0), timedelta(0)
+    monkeypatch.setattr("time.clock_gettime", lambda _: 1000 + gone.total_seconds())
+    monkeypatch.setattr("codservice.retention.now", lambda: start + gone + wrong)
+    old, new = DatabaseClock(settling=timedelta(0)), DatabaseClock(settling=timedelta(0))
+    assert old.is_trusted()
+    wrong += timedelta(days=4000)
+    assert not old.is_trusted()
+
+    wrong = timedelta(0)
+    assert not new.is_trusted()
+    gone += timedelta(hours=23)
+    assert not new.is_trusted()
+    gone += timedelta(hours=1)
+    assert new.is_trusted()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_two_beats_one_wins(db):
     taken = at_once(8, lambda _: duties.take("prune", every=tasks.PRUNE_EVERY, lease=tasks.PRUNE_LEASE))
