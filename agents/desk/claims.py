@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
@@ -154,13 +154,18 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
 def take(order_id: UUID, *, agent: User) -> UUID:
     """Claim a pending order's customer and return the claim's id. Raises HeldByAnother, NothingToCallFor, NotServed."""
     pending = Order.live.filter(status=Status.PENDING)
-    theirs = pending.filter(phone_e164__in=pending.filter(id=order_id).values("phone_e164"))
-    waiting = list(theirs.values_list("phone_e164", "account_id", "callback_agent_id"))
-    if not waiting:
-        raise NothingToCallFor(_("This order has already been decided. There is no need to call."))
-    phone = waiting[0][0]
-    if all(promised_by != agent.id for _phone, _account_id, promised_by in waiting):
-        assignment.check_customer(agent, {account_id for _phone, account_id, _promised_by in waiting})
+    with transaction.atomic():
+        # The order's row is locked, so that a number which is being corrected is the one that is claimed.
+        phone = pending.filter(id=order_id).select_for_update(no_key=True).values_list("phone_e164", flat=True).first()
+        if phone is None:
+            raise NothingToCallFor(_("This order has already been decided. There is no need to call."))
+        waiting = list(pending.filter(phone_e164=phone).values_list("account_id", "callback_agent_id"))
+        if all(promised_by != agent.id for _account_id, promised_by in waiting):
+            assignment.check_customer(agent, {account_id for account_id, _promised_by in waiting})
+        return _claim(phone, agent)
+
+
+def _claim(phone: str, agent: User) -> UUID:
     values: dict[str, Any] = {"claim": uuid7(), "phone": phone, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)

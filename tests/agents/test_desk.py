@@ -26,9 +26,9 @@ from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, CallState, Order, Status
 from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
-from tests.harness.background import PATIENCE, at_once, open_transaction
+from tests.harness.background import PATIENCE, Background, at_once, open_transaction
 from tests.harness.client import ApiClient
-from tests.harness.database import stopped_before_its_locks
+from tests.harness.database import stopped_before_its_locks, wait_for_lock
 from webhooks.models import Event
 
 Outcome = CallNote.Outcome
@@ -225,6 +225,16 @@ def test_a_number_that_is_corrected_meanwhile_is_the_one_that_is_called(
         correction = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
         editing.edit(order.id, correction, actor=Actor.of_staff(agent))
     assert Claim.objects.get(id=served.result()).phone_e164 == "+213661223344"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_so_is_the_number_of_who_is_taken(alice: Account, agent: User) -> None:
+    order = make_order(alice)
+    correction = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
+    with open_transaction(lambda: editing.edit(order.id, correction, actor=Actor.of_staff(agent))):
+        taken = Background(lambda: claims.take(order.id, agent=agent))
+        wait_for_lock()
+    assert Claim.objects.get(id=taken.result()).phone_e164 == "+213661223344"
 
 
 def test_counters(alice: Account, agent: User, colleague: User) -> None:
