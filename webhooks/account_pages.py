@@ -108,7 +108,7 @@ class RecoverForm(Form):
                 self.cleaned_data["since"], self.cleaned_data["until"] = read_recovery(body)
             except Invalid as error:
                 if "since" in error.errors:
-                    text = _("Choose one of the last %(count)d days.") % {"count": feed.SHOWN.days}
+                    text = _("Choose one of the last %(count)d days.") % {"count": max(feed.SHOWN.days, 1)}
                     self.add_error("since", text)
                 else:
                     self.add_error("until", _("Choose a day that is not before the first."))

@@ -99,7 +99,9 @@ class WebhookPing(serializers.Serializer):
 
 
 class WebhookRecovery(serializers.Serializer):
-    since = MomentField(help_text="Recover changes from this time on, which is at most 30 days ago.")
+    since = MomentField(
+        help_text="Recover changes from this time on, which is at most 30 days ago and not in the future."
+    )
     until = MomentField(
         required=False,
         allow_null=True,
@@ -107,6 +109,9 @@ class WebhookRecovery(serializers.Serializer):
         ends=True,
         help_text="Recover changes before this time; now by default.",
     )
+
+
+_CLOCKS_DIFFER = timedelta(minutes=5)  # a client's and ours
 
 
 def read_registration(body: dict[str, Any]) -> dict[str, Any]:
@@ -125,11 +130,16 @@ def read_ping(body: dict[str, Any]) -> str | None:
 
 
 def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
-    """Return `since` and `until`. Raises Invalid, also for times that the feed no longer shows."""
+    """Return `since` and `until`. Raises Invalid, also for times that the feed no longer shows or that are to come."""
     read = read_body(WebhookRecovery, body)
     since, until = read["since"], read["until"]
-    if since < datetime.now(UTC) - feed.SHOWN - timedelta(minutes=5):
-        raise Invalid({"since": [f"Must not be more than {feed.SHOWN.days} days ago."]})
+    now = datetime.now(UTC)
+    if since < (earliest := now - feed.SHOWN) - _CLOCKS_DIFFER:
+        raise Invalid(
+            {"since": [f"Must not be before {earliest:%Y-%m-%dT%H:%M:%SZ}: older changes are no longer kept."]}
+        )
+    if since > now + _CLOCKS_DIFFER:
+        raise Invalid({"since": ["Must not be in the future."]})
     if until is not None and until <= since:
         raise Invalid({"until": ["Must be after `since`."]})
     return since, until

@@ -1,6 +1,7 @@
 """PATCH /webhooks/{id}, examples and recovery: how webhooks are mended."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
@@ -396,6 +397,8 @@ def test_now_is_the_databases(
         ({"since": "yesterday"}, "since"),
         ({"since": "2026-03-01T10:00:00"}, "since"),
         ({"since": "2020-01-01"}, "since"),
+        ({"since": "9999-12-31"}, "since"),
+        ({"since": "9998-12-31", "until": "9999-12-31"}, "since"),
         ({"since": "{now}", "until": "2020-01-01"}, "until"),
     ],
 )
@@ -413,8 +416,22 @@ def test_far_ends_of_the_calendar_are_no_error(api: ApiClient, webhook: Webhook)
     since = timezone.now().isoformat()
     answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {"since": since, "until": "9999-12-31"})
     assert answer.status_code == 202
-    answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {"since": "9999-12-31"})
-    assert answer.status_code in (202, 422)
+
+
+def test_a_refusal_names_the_earliest_time_however_short_the_feed_is(
+    api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where CUSTOMER_RETENTION_DAYS is 1."""
+    monkeypatch.setattr(feed, "SHOWN", timedelta(hours=22.5))
+    sent = timezone.now()
+    answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {"since": (sent - timedelta(hours=23)).isoformat()})
+    (said,) = answer.json()["errors"]["since"]
+    (named,) = re.findall(r"[\d-]+T[\d:]+Z", said)
+    assert (
+        timedelta(0) <= datetime.fromisoformat(named) + feed.SHOWN - sent + timedelta(seconds=1) < timedelta(minutes=1)
+    )
+
+    assert api.post(f"{WEBHOOKS}/{webhook.id}/recover", {"since": named}).status_code == 202
 
 
 def test_what_an_answer_leaves_is_gone_on_with(
