@@ -36,12 +36,12 @@ _CURSOR = struct.Struct(">qd16s")
 
 
 class CursorExpired(Refused):
-    """Events after the cursor may have been deleted by now."""
+    """Events after the cursor may be gone: deleted by now, or not in the backup that the service was restored from."""
 
     code, status = "cursor_expired", HTTPStatus.GONE
 
     def __init__(self) -> None:
-        super().__init__("This `after` is too old: events after it may be gone. Start again with an empty `after`.")
+        super().__init__("This `after` can no longer be used: events after it may be gone. Start again without it.")
 
 
 class Cursor(NamedTuple):

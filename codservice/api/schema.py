@@ -28,14 +28,21 @@ ERRORS = {
     403: ("insufficient_scope", "The key lacks the scope that the message names. `https_required`: It came by http."),
     404: ("not_found", "It does not exist, or it belongs to another account."),
     409: ("idempotency_conflict", "A request with this Idempotency-Key is still being processed."),
-    410: ("cursor_expired", "This `after` is too old. Start again with an empty one."),
+    410: (
+        "cursor_expired",
+        "This `after` is too old, or newer than the backup that the service was restored from. Start again without it.",
+    ),
     412: ("precondition_failed", "The order has changed since you read it. Read it again."),
     413: ("payload_too_large", "The body is larger than 1 MiB."),
     415: ("unsupported_media_type", "The body is not application/json in UTF-8, or is compressed."),
     422: ("validation_failed", "Some fields cannot be used. `errors` says why, by their dotted paths."),
     429: ("rate_limited", "Too many requests. Wait for `Retry-After` seconds."),
     500: ("server_error", "An error on our side. The request id finds it in our log."),
-    503: ("unavailable", "The database is away or busy. Try again after `Retry-After` seconds."),
+    503: (
+        "unavailable",
+        "The service cannot answer just now: its database is away or busy, or too much is asked at once. Try again"
+        " after `Retry-After` seconds. If `message` says that a change may have been made, read what became of it.",
+    ),
 }
 _ALWAYS = (401, 403, 429, 500, 503)
 _OPEN = {403: ("https_required", "The request came by plain http. Use https.")}
