@@ -557,6 +557,7 @@ def test_what_is_typed_outlives_a_save_after_the_order_was_decided(
     expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
     page.unroute("**/state/**")
     warned(page, "Order 1: Already canceled by Boutique at" if others else "Already canceled by Boutique at")
+    expect(page.get_by_text("Already canceled by Boutique at")).to_have_count(1)
     expect(page.get_by_role("button", name="Save the changes")).to_be_disabled()
     person.wrongs.clear()
 

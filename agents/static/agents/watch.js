@@ -34,6 +34,9 @@ const watch = (() => {
       news.firstElementChild.innerText = text;
       news.hidden = !text;
     }
+    for (const note of document.querySelectorAll("p[role=alert]")) {
+      if (state.says.some((each) => each.endsWith(note.innerText))) note.remove(); // why an edit was refused: said once
+    }
   }
 
   /** Give the focus back to a field that is usable again, or the next digit typed would press a button (keys.js). */
