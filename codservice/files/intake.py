@@ -97,7 +97,7 @@ _ERRORS = {
     "#N/A", "#N/D", "#REF!", "#DIV/0!", "#VALUE!", "#VALEUR!", "#NAME?", "#NOM?", "#NUM!", "#NOMBRE!", "#NULL!",
     "#NUL!", "#SPILL!", "#PROPAGATION!", "#CALC!", "#ERROR!", *(f"Err:{number}" for number in range(501, 541)),
 }  # fmt: skip
-SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
+SHORTENED = re.compile(r"-?\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
 NO_NUMBER = "Is a long number that a spreadsheet has shortened. Format the column as text, and enter the numbers again."
 FAILED = "Is an error from the spreadsheet's formula. Correct it, or enter the value."
 

@@ -116,7 +116,7 @@ def test_what_is_only_written_otherwise_is_no_contradiction(alice: Account, writ
     assert (result["imported"], status) == (1, 0)
 
 
-@pytest.mark.parametrize("number", ["2,02611E+11", "2.02611e+11", "2E+11"])
+@pytest.mark.parametrize("number", ["2,02611E+11", "2.02611e+11", "2E+11", "-2,02611E+11"])
 def test_a_number_that_a_spreadsheet_has_shortened_is_refused(alice: Account, write: Any, number: str) -> None:
     result, status = run(write([row(external_id=number), row(external_id=number)]), alice)
     assert (result["imported"], result["refused"], status) == (0, 1, 1)

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account
 from codservice.files.headings import key
-from codservice.files.intake import FAILED
+from codservice.files.intake import FAILED, NO_NUMBER
 from orders.courier_files import UNDECIDED, WORDS
 from orders.models import Order, Status, StatusChange
 from tests.factories import make_order, make_orders
@@ -233,6 +233,17 @@ def test_an_error_of_the_spreadsheet_is_said_to_be_one(alice: Account, write: An
     assert said == [[(column, [FAILED])] for column in ("order_id", "status", "reason")]
     assert statuses(order) == ["confirmed"]
     assert run(write((order.id, "#N/A", "livré", "")))[0]["errors"] == [], "its id says which order it is"
+
+
+@pytest.mark.parametrize("column", ["order_id", "external_id"])
+def test_a_number_that_a_spreadsheet_has_shortened_is_said_to_be_one(alice: Account, write: Any, column: str) -> None:
+    taken = order_in("confirmed", alice)
+    Order.objects.filter(id=taken.id).update(external_id="6,14E+12")  # a shop's own, strange as it is
+    rows = (("6,13E+12", "livré"), ("-6.13E+12", "livré"), ("6,14E+12", "livré"))
+    result, _ = run(write(*rows, header=(column, "status")), "--account", alice.holder.email)
+
+    assert counts(result) == (1, 0, 2)
+    assert [each["errors"] for each in result["errors"]] == [{column: [NO_NUMBER]}] * 2
 
 
 def test_an_order_that_nobody_confirmed_is_refused_mended_and_fed_back(
