@@ -73,6 +73,24 @@ def test_a_room_imports_only_itself_and_what_is_to_its_right(room: str) -> None:
     assert extra == {}
 
 
+def test_so_do_its_pages() -> None:
+    """What they include, and whose tags they load. Pages of the console outside the rooms may use any."""
+    tags = {path.stem: room for room in ROOMS for path in files_of(room) if path.parent.name == "templatetags"}
+    left = defaultdict(set)
+    for page in (CHECKOUT / "templates").rglob("*.html"):
+        folder = page.relative_to(CHECKOUT / "templates").parts[0]
+        if folder in ("admin", "operators"):
+            continue
+        to_the_left = ROOMS[: ROOMS.index(folder if folder in ROOMS else "codservice")]
+        text = page.read_text(encoding="utf-8")
+        loaded = [name for names in re.findall(r"{% load (.+?) %}", text) for name in names.split()]
+        included = [path.partition("/")[0] for path in re.findall(r'{% (?:include|extends) "(.+?)"', text)]
+        if found := {room for room in (*map(tags.get, loaded), *included) if room in to_the_left}:
+            left[str(page.relative_to(CHECKOUT))] = found
+    assert {"accounts", "orders"} <= tags.keys()
+    assert dict(left) == {}
+
+
 def test_inside_the_ground_imports_go_one_way_too() -> None:
     rank = {name: number for number, names in enumerate(GROUND) for name in names}
     found = {path.stem if path.is_file() else path.name for path in (CHECKOUT / "codservice").iterdir()}

@@ -13,7 +13,6 @@ from django import template
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
 
-from codservice.accounts.actor import in_words as actor_in_words
 from codservice.i18n_tags import dinars, listed
 from orders import call_words, cancel_reasons, regions
 from orders.models import DeliveryType, Order, OrderEdit
@@ -122,15 +121,8 @@ def pairs(names: Mapping[str, Any]) -> ItemsView[str, Any]:
     return names.items()
 
 
-@register.filter
-def is_link(address: str | None) -> bool:
-    """Whether the address leads to a web page, and cannot run a script."""
-    return bool(address) and str(address).startswith("https://")
-
-
 register.filter("reason_in_words", cancel_reasons.in_words)
 register.filter("note_in_words", call_words.in_words)
-register.filter("actor_in_words", actor_in_words)
 
 
 @register.filter
