@@ -1,12 +1,11 @@
 #!/bin/sh
 # Replaces web's containers by new ones of the current image, while requests go on. It starts as many new ones, waits
 # until they answer, then stops the old ones one by one. If the new ones do not answer, it removes them and the old ones
-# stay.
+# stay. An old one that has died counts too: compose would start it again in place of a new one.
 set -eu
-old=$(docker compose ps --quiet web)
+old=$(docker compose ps --all --quiet web)
 count=$(echo "$old" | wc -l)
-before=$(docker compose ps --all --quiet web)
-new() { docker compose ps --all --quiet web | grep -vxF "$before" || :; }
+new() { docker compose ps --all --quiet web | grep -vxF "$old" || :; }
 give_up() {
     for container in $(new); do
         docker logs --tail 20 "$container" >&2 || :
