@@ -44,7 +44,7 @@ CATALOG = [
     ("CAF-01", "Cafetière", "4900.00"),
     ("PAR-01", "Parfum 100 ml", "2500.00"),
 ]
-NOTES = ["", "", "", "", "Appeler après 17 h", "Cadeau, ne pas ouvrir", "Livraison au bureau", "رجاء الاتصال مساء"]
+NOTES = ["", "", "", "", "Appeler après 17 h", "Cadeau, ne pas ouvrir", "Appeler avant de venir", "رجاء الاتصال مساء"]
 SIZES = ["S", "M", "L", "XL"]
 SOUTH = {"01", "08", "11", "30", "33", "37", "39", "47", "49", "50", "52", "53", "54", "55", "56", "57", "58"}
 SOURCES = {"facebook": 40, "instagram": 20, "woocommerce": 20, "tiktok": 12, "": 8}

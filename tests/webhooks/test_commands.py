@@ -212,6 +212,11 @@ def test_all_secrets_get_under_the_new_key_and_still_sign(alice, register, setti
 
     settings.ENCRYPTION_KEYS = [new]
     secrets.decrypt.cache_clear()
+    assert output("rotate_encryption_key").splitlines() == [
+        "webhooks: 2, deleted ones included",
+        "encrypted anew: 0, from an older key",
+        "unreadable: 0",
+    ]
     assert {row.id: secrets.decrypt(bytes(row.secret)) for row in Webhook.objects.all()} == before
     assert json.loads(output("rotate_encryption_key", "--json"))["encrypted_anew"] == 0
     second.refresh_from_db()

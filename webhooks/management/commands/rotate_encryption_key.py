@@ -48,7 +48,9 @@ named."""
             counts = {"webhooks": len(webhooks), "encrypted_anew": done, "unreadable": unreadable}
             self.print_json({**counts, "dry_run": dry_run})
         else:
-            self.stdout.write(f"webhooks: {len(webhooks)}\nencrypted anew: {done}\nunreadable: {len(unreadable)}")
+            self.stdout.write(f"webhooks: {len(webhooks)}, deleted ones included")
+            self.stdout.write(f"encrypted anew: {done}, from an older key")
+            self.stdout.write(f"unreadable: {len(unreadable)}")
         if unreadable:
             ids = ", ".join(map(str, unreadable[:10]))
             raise CommandError(
