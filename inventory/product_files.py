@@ -84,7 +84,7 @@ class ProductRows(Intake):
     batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
 
     def name_of(self, entry: Entry) -> str | None:
-        return sku_of(entry[0].cells) or None
+        return next(reversed(skus_of(entry[0].cells)), None)
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         drafts: list[catalog.Draft] = []
@@ -92,9 +92,11 @@ class ProductRows(Intake):
         known = self._known(entries)
         for entry in entries:
             (row,) = entry
-            first = self.first_line(entry)
+            first, cells = self.first_line(entry), row.cells
+            if skus := skus_of(cells):
+                cells = cells | {"sku": next((sku for sku in skus if sku in known), skus[-1])}
             try:
-                draft = _read(row.cells, is_known=self.name_of(entry) in known)
+                draft = _read(cells, is_known=cells.get("sku") in known)
                 if first != row.line:
                     raise Invalid({"sku": [f"Line {first} has the same SKU."]})
             except Invalid as error:
@@ -110,21 +112,27 @@ class ProductRows(Intake):
         No statement if every row could make one.
         """
         cells = [row.cells for entry in entries for row in entry]
-        skus = {sku_of(each) for each in cells if not _could_be_new(each)} - {""}
+        skus = {sku for each in cells if not _could_be_new(each) for sku in skus_of(each)}
         return set(Product.objects.filter(account_id=self.account_id, sku__in=skus).values_list("sku", flat=True))
 
 
-def sku_of(cells: Mapping[str, str]) -> str:
-    """The SKU as the catalog has it; empty if it cannot be one."""
+def skus_of(cells: Mapping[str, str]) -> tuple[str, ...]:
+    """What SKU the row may mean, as the catalog has it; none if it cannot be one.
+
+    As it is written, if a product has that; else without the invisible marks around it that spreadsheets add.
+    """
     try:
-        return values.text(cells.get("sku", ""), max_length=64)
+        sku = values.text(cells.get("sku", ""), max_length=64)
     except ValueError:
-        return ""
+        return ()
+    return tuple(dict.fromkeys((sku, values.visible_part(sku))))
 
 
 def _could_be_new(cells: Mapping[str, str]) -> bool:
-    """Whether the row has a name, a price, and no SKU that looks shortened, which is read only if a product has it."""
-    return bool(cells.get("name") and cells.get("price")) and not SHORTENED.fullmatch(cells.get("sku", ""))
+    """Whether the row has a name, a price, and a SKU that means one thing, whether or not a product has it: it neither
+    looks shortened nor has invisible marks around it."""
+    is_clear = len(skus_of(cells)) < 2 and not SHORTENED.fullmatch(cells.get("sku", ""))
+    return is_clear and bool(cells.get("name") and cells.get("price"))
 
 
 def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:

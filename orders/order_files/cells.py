@@ -13,7 +13,7 @@ from codservice.errors import Errors, Invalid
 from codservice.files.headings import key
 from codservice.files.intake import SHORTENED, Entry
 from inventory.models import Product
-from inventory.product_files import sku_of
+from inventory.product_files import skus_of
 from orders import regions, serializers
 from orders.models import MAX_QUANTITY, DeliveryType
 from orders.order_files import phone_cells
@@ -142,7 +142,7 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
     if details and isinstance(attributes := item.get("attributes", {}), dict):
         item["attributes"] = details | attributes
     if (sku := cells.get("sku")) and "product_id" not in item:
-        if product := catalog.get(sku_of(cells)):
+        if product := next(filter(None, map(catalog.get, skus_of(cells))), None):
             item["product_id"] = str(product.id)
         else:
             item.setdefault("product_name", sku)

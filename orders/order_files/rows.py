@@ -15,7 +15,7 @@ from codservice.files.intake import Entry, Intake, Taken
 from codservice.files.reports import is_of_report
 from codservice.files.tables import Row
 from inventory.models import Product
-from inventory.product_files import sku_of
+from inventory.product_files import skus_of
 from orders import fees, importing, phones, serializers
 from orders.models import Order, OrderEdit
 from orders.order_files import grouping
@@ -111,7 +111,7 @@ class OrderRows(Intake):
     @classmethod
     def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
         """A product for all rows is a SKU if the catalog has it, otherwise a name."""
-        sku = sku_of({"sku": constants.get("product_name", "")})
+        sku = next(iter(skus_of({"sku": constants.get("product_name", "")})), "")
         if not (sku and Product.objects.filter(account_id=account_id, sku=sku).exists()):
             return constants
         return {"sku": sku} | {name: text for name, text in constants.items() if name != "product_name"}
@@ -144,7 +144,7 @@ class OrderRows(Intake):
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
         """The account's products that rows name by SKU, or by id without a price; no statement if they name none."""
         cells = [with_constants(self.constants, row.cells) for entry in entries for row in entry]
-        skus = {sku_of(each) for each in cells} - {""}
+        skus = {sku for each in cells for sku in skus_of(each)}
         without_price = (values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price"))
         ids = {id_ for id_ in without_price if id_}
         found = Product.objects.named(self.account_id, skus=skus, ids=ids)

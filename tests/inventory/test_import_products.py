@@ -196,6 +196,25 @@ def test_a_sku_that_looks_shortened_is_read_where_a_product_has_it(
     assert (product.name, product.stock_quantity) == (name, 4)
 
 
+def test_invisible_marks_around_a_sku_are_the_spreadsheets_unless_a_product_has_them(
+    alice: Account, write: Any
+) -> None:
+    """As Excel brings them with text in both scripts."""
+    ProductFactory(account=alice, sku="SKU1", name="Robe")
+    ProductFactory(account=alice, sku="\u200fSKU2", name="Caftan")  # the API stores what it is sent
+
+    rows = (
+        ("\u200fSKU1", "", "", "4", ""),
+        ("\u200fSKU2", "", "", "5", ""),
+        ("\u202aNEW\u202c", "Haïk", "2000", "6", ""),
+        ("SKU1\u200e", "", "", "7", ""),
+    )
+    result, _ = run(write(*rows), alice)
+
+    assert (counts(result), result["errors"][0]["errors"]) == ((1, 2, 0, 1), {"sku": ["Line 2 has the same SKU."]})
+    assert [(product[0], product[3]) for product in products(alice)] == [("NEW", 6), ("SKU1", 4), ("\u200fSKU2", 5)]
+
+
 def test_numbers_may_be_written_with_the_digits_of_an_arabic_keyboard(alice: Account, write: Any) -> None:
     result, status = run(write(("A", "Robe", "٢٬٥٠٠٫٥٠", "١٢", "")), alice)
 

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account
 from inventory.models import Product
-from orders.models import Order
+from orders.models import Order, OrderItem
 from tests.factories import ProductFactory
 from tests.harness import plans
 from tests.orders.files import COLUMNS, mended, products_of, row, run
@@ -121,6 +121,19 @@ def test_a_number_that_a_spreadsheet_has_shortened_is_refused(alice: Account, wr
     result, status = run(write([row(external_id=number), row(external_id=number)]), alice)
     assert (result["imported"], result["refused"], status) == (0, 1, 1)
     assert "Format the column as text" in result["errors"][0]["errors"]["external_id"][0]
+
+
+def test_a_sku_with_invisible_marks_around_it_names_the_product(alice: Account, write: Any) -> None:
+    robe = ProductFactory(account=alice, sku="SKU1")
+    marked = ProductFactory(account=alice, sku="\u200fSKU2")  # the API stores what it is sent
+    rows = [
+        row(external_id=f"A{number}", product_name="", sku=sku)
+        for number, sku in enumerate(["\u200fSKU1", "\u202aSKU1\u202c", "\u200fSKU2"])
+    ]
+    result, _ = run(write(rows), alice)
+    assert result["imported"] == 3
+    lines = OrderItem.objects.order_by("order__external_id").values_list("product_id", "product_name")
+    assert list(lines) == [(each.id, each.name) for each in (robe, robe, marked)]
 
 
 @pytest.mark.parametrize("number", ["5,50123E+08", "2.13550E+11"])
