@@ -13,6 +13,19 @@ from tests.harness.browser import Visit
 DESK = "/console/desk/"
 SCREEN = re.compile(r"/console/desk/[0-9a-f-]{36}/")
 SECOND = 1_000  # milliseconds in which a new screen reacts to nothing
+# The words in the shown elements of a selector that are broken into lines.
+BROKEN = r"""selector => [...document.querySelectorAll(selector)].flatMap((part) => {
+  const broken = [], range = document.createRange();
+  const texts = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
+  for (let text; (text = texts.nextNode()); ) {
+    for (const word of text.data.matchAll(/\S+/g)) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((part) => part.top)).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+})"""
 
 
 def customers(account: Account, count: int) -> list[Order]:

@@ -20,6 +20,7 @@ from codservice.days import ALGIERS
 from orders import editing, lifecycle
 from orders.models import CallNote, CallState, Order
 from tests.agents.desk_browser import (
+    BROKEN,
     DESK,
     SCREEN,
     SECOND,
@@ -289,6 +290,33 @@ def test_a_note_is_there_whatever_becomes_of_the_orders(
     claims.release(Claim.objects.get().id)
     page.reload()
     expect(page.get_by_label("What you wrote")).to_have_value("Livrer le matin")
+
+
+def test_a_pause_that_is_ticked_outlives_an_edit_and_a_lost_customer(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    customers(alice, 2)
+    page = call(visit())
+    pause = page.get_by_label("Pause after this call")
+    pause.check()
+    page.get_by_label("Note").blur()
+    page.keyboard.press("e")
+    page.get_by_label("Address").fill("7 rue Larbi Ben M'hidi")
+    page.get_by_role("button", name="Save the changes").last.click()
+    told(page, "The changes are saved.")
+    expect(pause).to_be_checked()
+
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    page.reload()
+    expect(page.get_by_label("What you wrote")).to_be_hidden()  # nothing
+    page.get_by_role("button", name="Take this customer again").click()
+    expect(pause).to_be_checked()
+    settled(page)
+    page.keyboard.press("3")
+    told(page, "is noted")
+    assert page.url.endswith(DESK)
+    call_next(page)
+    expect(pause).not_to_be_checked()
 
 
 def test_a_draft_is_its_writers_and_not_the_next_agents_at_the_computer(
@@ -628,20 +656,6 @@ def test_no_page_of_the_desk_breaks_a_rule_of_axe(
     axe(page, *schemes)
 
 
-_BROKEN = r"""() => [...document.querySelectorAll("#outcome details[open] .button")].flatMap((button) => {
-  const broken = [], range = document.createRange();
-  const texts = document.createTreeWalker(button, NodeFilter.SHOW_TEXT);
-  for (let text; (text = texts.nextNode()); ) {
-    for (const word of text.data.matchAll(/\S+/g)) {
-      range.setStart(text, word.index);
-      range.setEnd(text, word.index + word[0].length);
-      if (new Set([...range.getClientRects()].map((part) => part.top)).size > 1) broken.push(word[0]);
-    }
-  }
-  return broken;
-})"""
-
-
 def test_no_word_on_the_buttons_of_a_panel_is_broken(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
     CallingPeriod.objects.all().delete()
@@ -658,7 +672,7 @@ def test_no_word_on_the_buttons_of_a_panel_is_broken(visit: Visits, alice: Accou
         for key in "2789":
             page.locator(f"#outcome summary[data-key='{key}']").click()
             assert page.locator("#outcome details[open] .button").count()
-            assert page.evaluate(_BROKEN) == [], language
+            assert page.evaluate(BROKEN, "#outcome details[open] .button") == [], language
             page.keyboard.press("Escape")
 
 

@@ -5,15 +5,18 @@
   const form = document.getElementById("outcome");
   const draft = DRAFTS + form.dataset.draft;
   const fields = [...form.querySelectorAll("[dir=auto], [name=at]")];
+  const { pause } = form.elements;
 
   function keep() {
     const said = fields.map((field) => field.value);
-    if (said.some(Boolean)) localStorage.setItem(draft, JSON.stringify({ said, state: form.dataset.state, at: Date.now() }));
+    const kept = { said, pause: pause.checked, state: form.dataset.state, at: Date.now() };
+    if (kept.pause || said.some(Boolean)) localStorage.setItem(draft, JSON.stringify(kept));
     else localStorage.removeItem(draft);
   }
 
   const kept = JSON.parse(localStorage.getItem(draft) ?? "{}");
   fields.forEach((field, number) => { field.value ||= kept.said?.[number] ?? ""; });
+  pause.checked ||= Boolean(kept.pause);
   keep();
   form.addEventListener("input", keep);
 
