@@ -129,6 +129,8 @@ def _lose_and_find(person: Visit, door: Door, gone: str) -> None:
         page.keyboard.press(key)
     expect(page.locator(".away")).to_contain_text("The service does not answer.")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
+    for works in (page.get_by_role("button", name="Copy"), page.get_by_role("link", name="WhatsApp")):
+        expect(works).to_have_css("opacity", "1")
     page.get_by_role("link", name="Edit").click()
     assert page.url == screen
 
