@@ -66,7 +66,7 @@ def _parts(bar: Bar, longest: float) -> list[Part]:
 
 HEIGHT, _TOP, _BOTTOM = 220, 18, 28  # pixels
 SCALE = 14  # percent of the width, left of the bars
-_MOST_NAMES = 7  # names under days; more would overlap on a phone
+_MOST_NAMES = 7  # names under days; more would overlap on a phone, and on a small one every second is hidden
 _DIGIT, _WIDE, _PHONE = 8, 660, 290  # pixels: the widths of a digit, and of all bars on a wide screen and a phone
 
 

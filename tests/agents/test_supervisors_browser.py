@@ -1,6 +1,7 @@
 """A supervisor's pages in a real browser: the keyboard alone, both directions, a phone; and what axe-core says."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -98,6 +99,22 @@ def test_on_a_phone_a_bar_stands_whole_with_its_value(
             assert box, (part, language)
             assert 0 < box["x"] < box["x"] + box["width"] < 360, (part, language)
     assert len(set(page.locator(".figures .total").evaluate(LINES))) == 1  # whether or not a number is a link
+
+
+def test_the_days_under_bars_stand_apart_on_a_small_phone(
+    visit: Callable[..., Any], alice: Account, supervisor: User
+) -> None:
+    factories.make_order(alice)
+    of_merchant = visit().sign_in(alice.holder.email, "/account/login", to="/account/")
+    of_supervisor = visit().sign_in(supervisor.username, to="/console/figures/")
+    for page in (of_merchant, of_supervisor):
+        for width, least in ((320, 4), (360, 4), (412, 7)):
+            page.set_viewport_size({"width": width, "height": 740})
+            for chart in page.locator("svg.chart").all():
+                days = chart.locator("text", has_text="/").filter(visible=True)
+                boxes = [day.bounding_box() for day in days.all()]
+                assert len(boxes) >= least
+                assert all(left["x"] + left["width"] + 2 < right["x"] for left, right in pairwise(boxes)), width
 
 
 def test_orders_are_moved_with_the_keyboard_alone(
