@@ -6,8 +6,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from agents.desk import claims
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from tests.agents.desk_browser import DESK, open_panel, settled
+from orders import lifecycle
+from orders.models import Order
+from tests.agents.desk_browser import BROKEN, DESK, open_panel, settled
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.browser import Visits
 
@@ -17,6 +20,7 @@ LAPTOP_AT_200_PERCENT, PHONE_ON_ITS_SIDE, PHONE, SMALL_PHONE = (683, 384), (740,
 LANGUAGES = ["en", "fr", "ar-DZ"]
 TOO_NARROW = """() => [...document.querySelectorAll(".button")].filter(e => e.checkVisibility())
     .filter(e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight).map(e => e.textContent)"""
+LINES = "all => all.map(e => new Set([...e.getClientRects()].map(part => part.top)).size)"
 # What stays in place while the page scrolls under it.
 STAYS = """() => {
     scrollTo(0, (document.documentElement.scrollHeight - innerHeight) / 2);
@@ -95,6 +99,43 @@ def test_numbers_are_as_high_as_a_finger_and_no_amount_is_broken(visit: Visits, 
         expect(page.locator("#found li").filter(visible=True)).to_have_count(2)  # every product, unasked
         amounts = "all => all.map(e => [e.textContent, e.getClientRects().length])"
         assert page.eval_on_selector_all("#found button span:last-child bdi", amounts) == [["1\u202f200", 1]] * 2
+        assert page.evaluate(BROKEN, "#found .button") == [], width
+    page.goto(f"/console/orders/order/{Order.objects.earliest('id').id}/")
+    for width, height in (PHONE, SMALL_PHONE):
+        page.set_viewport_size({"width": width, "height": height})
+        heights = page.locator(".sums dd").evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
+        assert len(heights) == 2
+        assert max(heights) < 40, "the currency stands below the amount"
+
+
+def test_keys_are_shown_where_they_are(visit: Visits, alice: Account, agent: User) -> None:
+    """A laptop has them at 200 % zoom too, and a phone on its side has none."""
+    page = visit_screen(visit, agent, alice, LAPTOP_AT_200_PERCENT)
+    expect(page.locator(".call kbd").filter(visible=True)).to_have_count(15)
+    for language in LANGUAGES:
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.reload()
+        settled(page)
+        for panel in page.locator("#outcome summary").all():
+            assert page.evaluate(TOO_NARROW) == []
+            panel.click()
+            expect(page.locator("#outcome details[open] .panel kbd").first).to_be_visible()
+    claim = page.url
+    phone = visit(viewport={"width": 740, "height": 360}, has_touch=True, is_mobile=True).sign_in("samira", to=claim)
+    expect(phone.get_by_role("heading", level=1)).to_have_text("Karim")
+    expect(phone.locator(".call kbd, .hint").filter(visible=True)).to_have_count(0)
+
+
+def test_a_rate_keeps_its_percent_sign(visit: Visits, alice: Account, agent: User) -> None:
+    lifecycle.confirm(make_order(alice).id, actor=Actor.of_staff(agent))
+    page = visit().sign_in(agent.username)
+    rates = page.locator(".today :is(strong, span)", has_text="%")
+    for language in LANGUAGES:
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.reload()
+        for width in range(320, 720, 10):
+            page.set_viewport_size({"width": width, "height": 640})
+            assert rates.evaluate_all(LINES) == [1, 1], (language, width)
 
 
 def test_the_list_fits_every_screen(visit: Visits, alice: Account, supervisor: User) -> None:
@@ -114,6 +155,7 @@ def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, ag
     """In Arabic that is the right, where long hints used to lose their first word. Typed text has its own direction."""
     page = visit(locale="ar-DZ", viewport={"width": 360, "height": 740}).sign_in(agent.username)
     field = page.locator("[name=q]")
+    assert field.evaluate("e => getComputedStyle(e).textOverflow") == "ellipsis", "a hint that is cut without a sign"
     direction = "e => getComputedStyle(e).direction"
     assert field.evaluate(direction) == "rtl"
     field.fill("0550")
