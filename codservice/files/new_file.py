@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from codservice.commands import stops_wait
+
 
 def draft_of(path: Path) -> Path:
     """What is written until the file is complete."""
@@ -24,8 +26,11 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
     draft = draft_of(path)
     if replaces:
         draft.unlink(missing_ok=True)
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it exists, both names are ours
+    is_ours = False
     try:
+        with stops_wait():
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            is_ours = True  # and while it exists, so is the other name
         if not replaces and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         yield draft
@@ -34,7 +39,8 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
         draft.replace(path)
         _keep_name(path)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        if is_ours:
+            draft.unlink(missing_ok=True)
         raise
 
 

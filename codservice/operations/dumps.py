@@ -5,7 +5,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -16,6 +16,7 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
+from codservice.commands import stops_wait
 from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
 from codservice.onebox.binaries import find_client
@@ -74,26 +75,27 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
         str(program), f"--dbname={make_conninfo(**target)}", "--no-password",
         "--format=custom", "--no-owner", "--no-privileges", f"--file={draft}",
     ]  # fmt: skip
-    with subprocess.Popen(  # noqa: S603  (a program that we looked up)
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Whoever stops us may do so before we hold a reference to it.
-        preexec_fn=partial(die_with_parent, signal.SIGTERM, os.getpid()),
-    ) as running:
-        try:
-            said = None
-            while said is None:
-                try:
-                    # Keeps reading, because a program whose pipe is full stops.
-                    said = running.communicate(timeout=TELL_SECONDS)[1]
-                except subprocess.TimeoutExpired:
-                    tell(draft.stat().st_size)
-        except BaseException:
-            running.terminate()
-            raise
+    with ExitStack() as at_end:
+        with stops_wait():
+            running = at_end.enter_context(
+                subprocess.Popen(  # noqa: S603  (a program that we looked up)
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    # If we are killed.
+                    preexec_fn=partial(die_with_parent, signal.SIGTERM, os.getpid()),
+                )
+            )
+            at_end.callback(running.terminate)  # does nothing once it has ended
+        said = None
+        while said is None:
+            try:
+                # Keeps reading, because a program whose pipe is full stops.
+                said = running.communicate(timeout=TELL_SECONDS)[1]
+            except subprocess.TimeoutExpired:
+                tell(draft.stat().st_size)
     if running.returncode:
         raise _failed("pg_dump", running.returncode, said)
 

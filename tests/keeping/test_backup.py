@@ -287,6 +287,46 @@ def test_what_is_stopped_while_it_starts_pg_dump_leaves_none(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# Tells itself to stop while it forks pg_dump, and while it makes the draft. Python drops what is raised amid a fork.
+STOPPED_AMID = """
+import os, signal, sys
+from django.core.management import execute_from_command_line
+
+amid, told, *arguments = sys.argv[1:]
+signal.signal(int(told), signal.default_int_handler if int(told) == signal.SIGINT else signal.SIG_DFL)
+make = os.open
+
+def make_and_be_stopped(path, flags, *more, **options):
+    made = make(path, flags, *more, **options)
+    if flags & os.O_EXCL:
+        os.kill(os.getpid(), int(told))
+    return made
+
+if amid == "fork":
+    os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), int(told)))
+else:
+    os.open = make_and_be_stopped
+execute_from_command_line(["manage.py", *arguments])
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+@pytest.mark.parametrize(("amid", "command"), [("fork", "backup"), ("draft", "backup"), ("draft", "export_account")])
+def test_whatever_it_does_when_it_is_stopped_it_stops_and_leaves_no_file(amid, command, told, code, alice, tmp_path):
+    arguments = arguments_of(command, alice)
+    ended = subprocess.run(
+        [sys.executable, "-c", STOPPED_AMID, amid, str(int(told)), command, str(tmp_path / "interrupted"), *arguments],
+        cwd=CHECKOUT,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (ended.returncode, "Stopped." in ended.stderr.splitlines()) == (code, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", ["backup", "export_account"])
 def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_path):
     """Whatever copies files elsewhere must not find half a file, whatever happens to the machine meanwhile."""
