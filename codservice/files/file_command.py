@@ -8,7 +8,7 @@ import time
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,10 +16,10 @@ from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from codservice.commands import Command, cannot_be_used
+from codservice.commands import Command, cannot_be_used, stops_wait
 from codservice.errors import Errors
 from codservice.files import reports
-from codservice.files.intake import Entry, Intake, batches, blame, see_line
+from codservice.files.intake import Entry, Intake, Taken, batches, blame, see_line
 from codservice.files.tables import Row, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refused entries; a report has them all
@@ -122,7 +122,7 @@ class FileCommand(Command):
         """Take the rows in, and return what stopped it halfway. Raises CommandError for a disk that fails at once."""
         rows = self.rows_of(table)
         try:
-            with reports.written(report, table) as add, _rare_collections():
+            with reports.written(report, table) as add, _rare_collections(), ExitStack() as until_known:
                 with transaction.atomic() if self.atomic else nullcontext():
                     if self.atomic:
                         self.hold()
@@ -130,6 +130,7 @@ class FileCommand(Command):
                         self.take_batch(batch, add)
                     if is_undone := self.atomic and self.counts["refused"] > 0:
                         transaction.set_rollback(True)
+                    until_known.enter_context(stops_wait())  # whether it is committed
                 self.is_kept = not is_undone
         except (UnreadableTable, KeyboardInterrupt, SystemExit, OperationalError, OSError) as error:
             if isinstance(error, OSError) and not any(self.counts.values()):
@@ -142,25 +143,35 @@ class FileCommand(Command):
             self.counts[name] = 0
 
     def take_batch(self, batch: Sequence[Entry], add: Callable[[Row, str], None]) -> None:
+        with ExitStack() as until_noted:
+            taken = self.take_in(batch, until_noted)
+            self.counts.update(taken.counts)
+            refused = sorted(taken.refused, key=lambda refusal: refusal[0][0].line)
+            self.note(batch, [entry for entry, _ in refused])
+            for entry, errors in refused:
+                if len(self.shown) < MOST_SHOWN:
+                    self.shown.append((entry, errors))
+                reasons = self.reasons(entry, errors)
+                for row in entry:
+                    add(row, " ".join(reasons.get(row.line, [see_line(reasons)])))
+
+    def take_in(self, batch: Sequence[Entry], until_noted: ExitStack) -> Taken:
+        """Take a batch in, in one transaction. From its commit until it is noted, whoever stops us has to wait.
+
+        Otherwise they would be told less than is in, and import some of it again.
+        """
         for wait in (*(() if self.atomic else _RETRY_AFTER), None):
             try:
-                with _undone() if self.dry_run else nullcontext():
+                with _undone() if self.dry_run else transaction.atomic():
                     taken = self.intake.take_in(batch)
+                    until_noted.enter_context(stops_wait())
                 break
             except OperationalError as error:
                 # Only what passes when another transaction ends is worth another try.
                 if wait is None or not isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
                     raise
                 time.sleep(wait)
-        self.counts.update(taken.counts)
-        refused = sorted(taken.refused, key=lambda refusal: refusal[0][0].line)
-        self.note(batch, [entry for entry, _ in refused])
-        for entry, errors in refused:
-            if len(self.shown) < MOST_SHOWN:
-                self.shown.append((entry, errors))
-            reasons = self.reasons(entry, errors)
-            for row in entry:
-                add(row, " ".join(reasons.get(row.line, [see_line(reasons)])))
+        return taken
 
     def reasons(self, entry: Entry, errors: Errors) -> dict[int, list[str]]:
         """What is wrong in each line, in words."""

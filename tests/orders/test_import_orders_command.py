@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
@@ -102,8 +103,9 @@ def test_a_batch_costs_as_many_statements_as_an_order(
     good = [row(external_id=f"N{number}") for number in range(400)]
     bad = [row(external_id=f"B{number}", total_amount="-1", product_id=str(uuid4())) for number in range(400)]
 
-    # The account, known numbers, products and the insert; and erasures, before and after.
-    with django_assert_num_queries(6):
+    # The account, known numbers, products and the insert, in a transaction that begins and ends; and erasures, before
+    # and after.
+    with django_assert_num_queries(8):
         result, _ = run(write(good + bad), alice)
 
     assert (result["imported"], result["refused"]) == (400, 400)
@@ -316,6 +318,39 @@ def test_who_is_erased_meanwhile_may_be_back_and_that_is_said(
     assert "erased" not in beside_an_erasure_in(charlie)
     assert "A customer of this account was erased while this ran" in beside_an_erasure_in(alice)
     assert "erased" not in imported()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("options", [(), ("--atomic",)])
+def test_stopped_just_after_a_commit_it_knows_what_is_in(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], told: signal.Signals
+) -> None:
+    """Otherwise whoever does what it says would import a batch of orders without a number twice."""
+    monkeypatch.setattr(OrderRows, "batch", 2)
+    path, take, commit = write([row(external_id="")] * 4), OrderRows.take, BaseDatabaseWrapper.commit
+    batches = []
+
+    def taken(self: OrderRows, entries: Any) -> Any:
+        batches.append(entries)
+        return take(self, entries)
+
+    def committed_and_stopped(self: BaseDatabaseWrapper) -> None:
+        commit(self)
+        if batches:
+            os.kill(os.getpid(), told)
+
+    monkeypatch.setattr(OrderRows, "take", taken)
+    monkeypatch.setattr(BaseDatabaseWrapper, "commit", committed_and_stopped)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        said, problem = interrupted(path, alice, *options)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    kept = 4 if options else 2
+    assert f"Orders: {kept} imported" in said
+    assert f"Before you run this again, remove lines 2 to {kept + 1} from the file" in problem
+    assert Order.objects.count() == kept
 
 
 def test_what_is_to_be_cut_off_are_whole_rows_and_no_heading(
