@@ -60,6 +60,8 @@ def _broker_problem() -> str:
     """Check with a write: a replica, or a Redis whose memory is full, would answer a ping."""
     try:
         _broker.set("codservice:ready", 1, px=1000)
+    except redis.AuthenticationError:
+        return "refuses our password, or that we give none. Check REDIS_URL."
     except (redis.ConnectionError, redis.TimeoutError):
         return "does not answer. Start Redis, and check REDIS_URL."
     except redis.RedisError as error:

@@ -72,6 +72,19 @@ def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch
     assert seconds < 1.5
 
 
+@pytest.mark.parametrize("given", [None, "another"])
+def test_a_broker_that_refuses_the_password_is_told_from_one_that_is_away(client, monkeypatch, tmp_path, given):
+    with running_broker(tmp_path) as broker:
+        broker.client.config_set("requirepass", "of the broker")
+        pool = redis.ConnectionPool.from_url(broker.url, password=given)
+        monkeypatch.setattr(health._broker, "connection_pool", pool)
+        answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["broker"]) == (
+        503,
+        "refuses our password, or that we give none. Check REDIS_URL.",
+    )
+
+
 @pytest.mark.parametrize("why", ["replica", "full"])
 def test_with_a_broker_that_answers_and_takes_no_writes_it_is_not_ready(client, monkeypatch, tmp_path, why):
     with running_broker(tmp_path) as broker:
