@@ -172,12 +172,19 @@ def _put(body: Any, name: tuple[str | int, ...], is_key: bool) -> Any:
 # --- The cases ------------------------------------------------------------------------------------------------------
 
 
-def cases(description: dict[str, Any], share: Callable[[list[Any], int], list[Any]] | None = None) -> Iterator[Case]:
-    """Everything in every place, or of each list only what `share(list, number of the place)` selects."""
+def cases(
+    description: dict[str, Any],
+    share: Callable[[list[Any], int], list[Any]] | None = None,
+    *,
+    at: Callable[[Place], bool] = lambda place: True,
+) -> Iterator[Case]:
+    """Everything in every place, or in those that `at` selects, and of each list only what `share(list, number of the
+    place)` selects.
+    """
     choose = share or (lambda everything, number: everything)
     documents = list(json_documents().items())
     parsed: set[bool] = set()  # of operations that were sent every document, whether they read their body
-    for number, place in enumerate(places(description)):
+    for number, place in enumerate(filter(at, places(description))):
         if place.where == "body" and not place.name:
             # Parsing starts with the whole body, so here every document is always tried. Of each other operation, a
             # share of those will do that the parser, which all have in common, refuses: what is no object.
