@@ -242,7 +242,6 @@ NOWHERE = {">/dev/full": "No space left on device", ">&-": "it is closed", "": "
     ],
 )
 def test_nobody_is_made_whose_password_cannot_be_shown(arguments: list[str], out: str) -> None:
-    factories.make_groups()
     noted = SecurityEntry.objects.count()
 
     done = manage_into(out, *arguments)

@@ -268,7 +268,6 @@ def test_a_role_in_it_is_read_in_the_readers_language(
 
 
 def test_what_a_group_may_do_is_a_role_too(db: None) -> None:
-    factories.make_groups()
     SecurityEntry.objects.all().delete()
     permission = Permission.objects.get(codename="supervise_order")
     Group.objects.get(name=staff.AGENTS).permissions.add(permission)
@@ -277,7 +276,6 @@ def test_what_a_group_may_do_is_a_role_too(db: None) -> None:
 
 
 def test_commands_are_named(db: None) -> None:
-    factories.make_groups()
     SecurityEntry.objects.all().delete()
     call_command("create_account", "Shop", email="shop@example.dz", stdout=StringIO(), stderr=StringIO())
     call_command("create_api_key", account="shop@example.dz", stdout=StringIO(), stderr=StringIO())

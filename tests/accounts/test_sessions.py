@@ -179,7 +179,6 @@ def test_a_session_lasts_twelve_hours_however_often_it_is_noted(alice: Account, 
 
 
 def test_staff_are_not_listed(alice: Account) -> None:
-    factories.make_groups()
     sign_in(factories.AgentFactory().username)
     assert not SignIn.objects.exists()
 

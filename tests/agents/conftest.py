@@ -10,11 +10,6 @@ from tests.harness.client import browser_of
 
 
 @pytest.fixture(autouse=True)
-def _groups(db: None) -> None:
-    factories.make_groups()
-
-
-@pytest.fixture(autouse=True)
 def _open(db: None) -> None:
     factories.open_always()
 

@@ -31,7 +31,6 @@ class World:
     """A merchant with something at every address, and everybody who may ask for it."""
 
     def __init__(self, alice: Account, webhook_to: Callable[..., Webhook]) -> None:
-        factories.make_groups()
         Account.objects.update(rate_limit=1_000_000)
         people = {
             "holder": alice.holder,

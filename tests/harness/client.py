@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.test import Client
 
 from codservice.accounts.models import Account, ApiKey, User
@@ -30,7 +31,15 @@ def new_key(account: Account | None = None, **kwargs: Any) -> str:
     return ApiKey.issue(account or AccountFactory(), name="Test", **kwargs)[1]
 
 
+class Browser(Client):
+    """A test client whose first session is written once. Django's writes an empty one first and then replaces it."""
+
+    @property
+    def session(self) -> Any:
+        return super().session if settings.SESSION_COOKIE_NAME in self.cookies else None
+
+
 def browser_of(user: User, **kwargs: Any) -> Client:
-    client = Client(**kwargs)
+    client = Browser(**kwargs)
     client.force_login(user)
     return client

@@ -39,7 +39,7 @@ from orders.models import (
     SummedUp,
 )
 from tests import factories
-from tests.harness.client import ApiClient, new_key
+from tests.harness.client import ApiClient, browser_of, new_key
 from tests.harness.deliveries import write_delivery
 from webhooks import models as webhook_models
 from webhooks import registry
@@ -71,10 +71,9 @@ class World:
         kwargs = {"raise_request_exception": False, **kwargs}
         if person == "key":
             return ApiClient(new_key(self.charlie))
-        client = Client(**kwargs)
-        if person != "stranger":
-            client.force_login(self.charlie.holder if person == "holder" else getattr(self, person))
-        return client
+        if person == "stranger":
+            return Client(**kwargs)
+        return browser_of(self.charlie.holder if person == "holder" else getattr(self, person), **kwargs)
 
 
 PEOPLE = ("stranger", "holder", "manager", "reader", "agent", "supervisor", "roleless", "operator", "key")

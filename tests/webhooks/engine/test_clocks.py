@@ -15,7 +15,7 @@ from django.utils.dateparse import parse_datetime
 from codservice.accounts.key_form import digest_of
 from codservice.accounts.models import ApiKey
 from orders.models import Order
-from tests.factories import AccountFactory, AgentFactory, make_groups, order_body
+from tests.factories import AccountFactory, AgentFactory, order_body
 from tests.harness.background import PATIENCE
 from tests.harness.client import new_key
 from tests.harness.database import environment
@@ -59,7 +59,6 @@ def test_a_web_whose_clock_is_wrong_dates_by_the_database_and_counts_by_redis(tm
     half_an_hour = timedelta(minutes=30)
     ApiKey.objects.update(expires_at=Now() + half_an_hour)
     ApiKey.objects.filter(digest=digest_of(over)).update(expires_at=Now() - half_an_hour)
-    make_groups()
     here, away = Client(), Client()
     for client in (here, away):
         client.force_login(AgentFactory())
