@@ -216,6 +216,14 @@ def _plain(text: str) -> str:
     return _AS_TEXT.sub("", _MARKS.sub("", text.translate(_KEYBOARDS)).strip())
 
 
+_BREAK = re.compile(r"[\t-\r]\s*")
+
+
+def on_one_line(text: str) -> str:
+    """Put a blank in place of the line breaks and tabs that people enter in a spreadsheet's cell."""
+    return _BREAK.sub(" ", text)
+
+
 def plain_integer(text: str) -> str:
     """Convert a whole number as spreadsheets show it, such as `1 200` or `5,00`, to digits; other text is kept."""
     text = _plain(text)

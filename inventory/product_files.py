@@ -170,7 +170,7 @@ def _read_quantity(text: str) -> int:
 
 _READ_COLUMN: dict[str, Callable[[str], Any]] = {
     "sku": partial(values.text, max_length=64),
-    "name": partial(values.text, max_length=255),
+    "name": lambda text: values.text(values.on_one_line(text), max_length=255),
     "price": _read_amount,
     "stock_quantity": _read_quantity,
     "is_active": values.yes_or_no,

@@ -43,6 +43,7 @@ _DELIVERIES = {
     }.items()
     for word in words
 }  # fmt: skip
+_OF_ONE_LINE = ("customer_name", *PHONES, "customer_wilaya", "customer_commune", "source")
 _NO_PHONE = (
     "Is a number that a spreadsheet has shortened, and its last digits are lost. Format the column as text, "
     "and enter the numbers again."
@@ -70,6 +71,7 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     if kind := _delivery_type(first):
         body["delivery_type"] = kind
     _part_phones(body)
+    body |= {name: values.on_one_line(body[name]) for name in _OF_ONE_LINE if name in body}
     body["items"] = [_item(row.cells, constants, catalog) for row in entry]
     _write_amounts_plainly(body)
     if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
@@ -133,12 +135,14 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
     cells = with_constants(constants, said)
     item: dict[str, Any] = {name: cells[name] for name in SENT_OF_LINE if cells.get(name)}
     _write_amounts_plainly(item)
+    if "product_name" in item:
+        item["product_name"] = values.on_one_line(item["product_name"])
     if _INTEGER.fullmatch(quantity := values.plain_quantity(item.get("quantity", ""))):
         item["quantity"] = int(quantity)
     if "attributes" in item:
         with contextlib.suppress(ValueError, RecursionError):  # then it stays a text, which the field refuses
             item["attributes"] = json.loads(item["attributes"])
-    details = {word: cell for name, word in DETAILS.items() if (cell := cells.get(name))}
+    details = {word: values.on_one_line(cell) for name, word in DETAILS.items() if (cell := cells.get(name))}
     if details and isinstance(attributes := item.get("attributes", {}), dict):
         item["attributes"] = details | attributes
     if (sku := cells.get("sku")) and "product_id" not in item:

@@ -97,6 +97,11 @@ def test_a_list_of_stock_is_a_file_too(browser: Client, alice: Account) -> None:
     assert page.count("You have no product with this SKU yet, and a new product needs this.") == 2
 
 
+def test_a_name_may_have_several_lines(browser: Client, alice: Account) -> None:
+    take_in(browser, send(browser, csv_of([("SAC", "Sac\nà main", "10")], ("SKU", "Nom", "Prix"))))
+    assert products(alice) == [("SAC", "Sac à main", "10.00", 0, True)]
+
+
 def test_a_sku_alone_says_nothing(browser: Client) -> None:
     upload = send(browser, csv_of([("ROBE", "x")], ("SKU", "?")))
     answer = browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))

@@ -119,6 +119,21 @@ def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
     assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_phone"] * 6
 
 
+def test_a_cell_may_have_several_lines(browser: Client) -> None:
+    """As Alt and Enter make them in a spreadsheet."""
+    cells = row(name="Amine\nBenali", wilaya="Tizi\r\nOuzou", address="rue 1\ncité 2", product="Robe\n\tkabyle")
+    phones = [[*row("A2", phone="0550 12\n34 56"), ""], [*row("A3", phone="0550123456\n0661112233"), "lin\nblanc"]]
+
+    upload = take_in(browser, send(browser, csv_of([[*cells, ""], *phones], [*HEADER, "Couleur"])))
+
+    assert upload.counts == {"imported": 3, "refused": 0}
+    first, second, third = Order.objects.order_by("external_id")
+    assert (first.customer_name, first.wilaya_code, first.customer_address) == ("Amine Benali", "15", "rue 1\ncité 2")
+    assert first.items.get().product_name == "Robe kabyle"
+    assert (second.phone_e164, third.phone_2_e164) == ("+213550123456", "+213661112233")
+    assert third.items.get().attributes == {"couleur": "lin blanc"}
+
+
 def test_size_and_colour_are_attributes(browser: Client) -> None:
     said = [
         ("42", "noir", "", {"taille": "42", "couleur": "noir"}),
