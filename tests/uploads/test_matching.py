@@ -110,7 +110,8 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
 @pytest.mark.parametrize(
     ("name", "headings"),
     [
-        ("external_id", ["Code commande", "Commande n°", "N° BL"]),
+        ("external_id", ["Code commande", "Commande n°", "N° BL", "N° cmd", "Réf. cmd", "CMD", "Bon de commande"]),
+        ("customer_name", ["Nom et prénom du client", "Client(e)", "smiya", "السمية", "الاسم الثلاثي"]),
         ("customer_name", ["Acheteur", "Nom du destinataire", "Nom et prénoms", "اسم و لقب الزبون", "اسم المستلم"]),
         (
             "customer_phone",
@@ -121,14 +122,20 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
             ["Tel2", "Phone2", "2ème téléphone", "Autre tél", "Tél secondaire", "N° Tél 2", "رقم الهاتف الثاني"],
         ),
         ("customer_wilaya", ["N° wilaya", "Willaya", "Wilaya du client", "ولاية الزبون", "اسم الولاية", "رقم الولاية"]),
+        ("customer_wilaya", ["Wilaya de destination"]),
+        ("customer_commune", ["Commune de destination"]),
         ("customer_commune", ["Commune de livraison", "Baladiya", "Nom commune", "بلدية التوصيل", "اسم البلدية"]),
         ("customer_address", ["Adresse exacte", "Adr.", "عنوان الزبون"]),
         ("product_name", ["Produits", "Produit commandé", "Désignation de l'article", "المنتوج", "اسم السلعة"]),
+        ("product_name", ["Article commandé", "Modèle", "sel3a", "الموديل"]),
+        ("colour", ["Coloris"]),
         ("quantity", ["Nb", "Nbre", "Nb de pièces", "Pièces", "Pcs", "Qt", "Qté commandée", "عدد القطع"]),
-        ("unit_price", ["P.U.", "P.U. (DA)", "Prix unit.", "Prix de vente", "Prix du produit", "سعر المنتج"]),
+        ("unit_price", ["P.U.", "P.U. (DA)", "Prix unit.", "Prix de vente", "Prix du produit", "سعر المنتج", "السومة"]),
         ("shipping_fee", ["Coût de livraison", "Frais d'expédition", "Frais de transport", "تكلفة التوصيل"]),
+        ("shipping_fee", ["Frais", "Frais de liv.", "Livr.", "tawsil", "الشحن", "مصاريف الشحن"]),
         ("total_amount", ["Net à payer", "Total TTC", "Montant à payer (DA)", "Total commande", "المبلغ الكلي"]),
-        ("notes", ["Note client", "Instructions"]),
+        ("total_amount", ["Total général", "المجموع الكلي"]),
+        ("notes", ["Note client", "Instructions", "Obs.", "ملاحضات"]),
     ],
 )
 def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str]) -> None:
@@ -156,6 +163,8 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
         ("Article,Désignation", {"product_name": "Désignation"}),
         ("Commande,Numéro de commande", {"external_id": "Numéro de commande"}),
         ("Facture,N° commande", {"external_id": "N° commande"}),
+        ("CMD,N° cmd", {"external_id": "N° cmd"}),
+        ("Frais,Livraison", {"shipping_fee": "Livraison"}),
         ("Code,Référence produit", {"sku": "Référence produit"}),
         ("Nombre,Quantité", {"quantity": "Quantité"}),
         ("NB,Qté", {"quantity": "Qté"}),
