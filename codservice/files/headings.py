@@ -25,8 +25,8 @@ class Column(NamedTuple):
     `beside` are pairs: the first heading means this column if the file has the second one too. A `vague` heading means
     it only if no other heading of the file does; earlier ones win over later ones. `fits` recognises cells that only
     this column has. `constant` allows one text for all rows of a file without the column: it is the proposed one, which
-    may be empty, and `help` explains it to people. `rest_of` names the column whose rest this one holds: its `beside`
-    headings do not count in a file that has that column under its own name.
+    may be empty. `help` explains it, or else the column, to people. `rest_of` names the column whose rest this one
+    holds: its `beside` headings do not count in a file that has that column under its own name.
     """
 
     name: str

@@ -178,7 +178,11 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     if upload.status == Status.MATCHING:
         context["form"] = form = form or MatchForm(upload)
         read = {str(field.value()) for field, *_constants in form.pairs()}
-        context["columns"] = [(place, title, str(place) in read) for place, title in enumerate(upload.titles) if title]
+        context["columns"] = [
+            (place, title, str(place) in read)
+            for place, title in enumerate(upload.titles)
+            if title and title not in ADDED  # these are read in any file that has them
+        ]
         context["has_unread"] = not all(is_read for *_, is_read in context["columns"])
         context["sample"] = [_titled(cells, upload) for cells in form.rows[:SHOWN_ROWS]]
         context["same"] = _same(upload)

@@ -42,7 +42,12 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
     except ValueError:
         raise Unacceptable(_("Choose a file.")) from None
     if not name.lower().endswith(SUFFIXES):
-        raise Unacceptable(_("The file must be CSV or XLSX, with a name that ends in .csv, .txt, .tsv or .xlsx."))
+        raise Unacceptable(
+            _(
+                "The file must be CSV or XLSX, with a name that ends in .csv, .txt, .tsv or .xlsx. Open any other "
+                "spreadsheet, such as .xls, in its program and save it as XLSX."
+            )
+        )
     if not size:
         raise Unacceptable(_("The file is empty."))
     if size > MAX_BYTES:

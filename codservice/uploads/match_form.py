@@ -45,6 +45,7 @@ class MatchForm(Form):
                 coerce=int,
                 empty_value=None,
                 required=False,
+                help_text=column.help if column.constant is None else "",
             )
             field.widget.attrs["dir"] = "auto"
             self.fields[column.name] = field

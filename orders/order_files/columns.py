@@ -26,6 +26,7 @@ COLUMNS = (
         beside=(("name", "lineitem name"), ("id", "form id")),  # Shopify's `#1001`; a Facebook lead
         vague=("code commande", "commande", "order", "الطلبية", "facture", "n facture", "invoice", "invoice no",
                "invoice number", "رقم الفاتورة", "n bl", "cmd", "code cmd", "n bon", "bon commande"),
+        help=_("Without a number, an order that is sent again is imported a second time."),
     ),
     Column(
         "customer_name",

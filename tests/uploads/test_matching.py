@@ -210,6 +210,13 @@ def test_of_two_columns_the_one_that_says_more_clearly_what_it_has_is_meant(
     assert alone in ([], ["Last name"])
 
 
+def test_what_a_missing_number_leads_to_is_said(browser: Client) -> None:
+    upload = send(browser, csv_of([row()], ["N°", *HEADER[1:]]))
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert 'aria-describedby="id_external_id_helptext"' in page
+    assert "Without a number, an order that is sent again is imported a second time." in page
+
+
 def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
     def unread(page: str) -> tuple[list[str], bool]:
         found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)
@@ -223,6 +230,8 @@ def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
     assert unread(refused.content.decode()) == (["Nom du client", "Qté", "Remise &lt;b&gt;"], True)
     known = send(browser, csv_of([row("A2")]))
     assert unread(browser.get(f"/account/uploads/{known.id}").content.decode()) == ([], False)
+    report = send(browser, csv_of([["2", "Telephone", *row("A3")]], ["line", "refused", *HEADER]))
+    assert unread(browser.get(f"/account/uploads/{report.id}").content.decode()) == ([], False)
 
 
 WOOCOMMERCE = (

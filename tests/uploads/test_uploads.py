@@ -152,6 +152,7 @@ def test_a_spreadsheet_that_is_none_is_refused_in_words(browser: Client) -> None
     ("name", "size", "says"),
     [
         ("orders.exe", "5", "must be CSV or XLSX"),
+        ("orders.xls", "5", "such as .xls, in its program and save it as XLSX."),
         ("", "5", "Choose a file."),
         ("a\x00.csv", "5", "Choose a file."),
         ("orders.csv", "0", "The file is empty."),
