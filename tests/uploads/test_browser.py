@@ -8,17 +8,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account
 from codservice.uploads import arrival, processing
-from codservice.uploads.models import Upload
+from codservice.uploads.models import RefusedRow, Upload
 from orders import demo
 from orders.models import Order, OrderItem
 from tests.harness.browser import IMPATIENT, Visit
 from tests.harness.client import browser_of
 from tests.harness.service import Service
 from tests.harness.sheets import read_csv
+from tests.uploads.files import PAGE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -191,6 +193,20 @@ def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(
     page.locator("#file").set_input_files(__file__)
     expect(page.get_by_role("alert")).to_have_count(0)  # it was about the other file
     person.wrongs.clear()  # the answer 422
+
+
+def test_a_number_says_on_a_phone_what_it_counts(visit: Callable[..., Visit], alice: Account) -> None:
+    """There the tables' headings are not shown."""
+    upload = Upload.objects.create(
+        account=alice, kind="orders", name="a.csv", size=1, actor="x", user_id=alice.holder_id, status="done",
+        row_count=14, finished_at=timezone.now(),
+    )  # fmt: skip
+    RefusedRow.objects.create(account=alice, upload=upload, line=6, cells=["x"], faults=[["", ["Must not be empty."]]])
+    page = visit(viewport={"width": 360, "height": 780}).sign_in(alice.holder.email, "/account/login", to=PAGE)
+    said = "cell => getComputedStyle(cell, '::before').content + cell.innerText"
+    assert page.locator("td.number").evaluate(said) == '"Rows "14'
+    page.get_by_role("link", name="a.csv").click()
+    assert page.locator("tbody th").evaluate(said) == '"Line "6'
 
 
 def test_while_the_page_looks_again_the_keyboard_stays_and_only_a_new_state_is_told(
