@@ -15,6 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext, override
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -38,6 +39,7 @@ SHOWN_UPLOADS = 20
 SHOWN_ROWS = 3  # while a file's columns are matched
 SHOWN_REFUSED = 50
 SHOWN_SIGNS = 200  # of a refused row
+SHOWN_SIGNS_OF_CELL = 60  # while a file's columns are matched
 BATCH = 50  # refused rows in memory at once
 
 
@@ -200,9 +202,13 @@ def _first(cells: Sequence[str]) -> list[str]:
     for cell in filter(None, cells):
         if room <= 0:
             break
-        shown.append(cell[:room])
+        shown.append(_shortened(cell, room))
         room -= len(cell)
     return shown
+
+
+def _shortened(cell: str, most: int) -> str:
+    return Truncator(cell[: most + 1]).chars(most)  # a cell may have a megabyte
 
 
 def _same(upload: Upload) -> Upload | None:
@@ -214,7 +220,8 @@ def _same(upload: Upload) -> Upload | None:
 
 def _titled(cells: list[str], upload: Upload) -> list[tuple[str, str]]:
     """A cell for each column, after its title."""
-    return [(title, cell[:60]) for title, cell in zip_longest(upload.titles, cells[: len(upload.titles)], fillvalue="")]
+    titled = zip_longest(upload.titles, cells[: len(upload.titles)], fillvalue="")
+    return [(title, _shortened(cell, SHOWN_SIGNS_OF_CELL)) for title, cell in titled]
 
 
 def _counts(upload: Upload) -> list[tuple[Any, int]]:

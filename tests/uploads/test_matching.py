@@ -217,6 +217,17 @@ def test_what_a_missing_number_leads_to_is_said(browser: Client) -> None:
     assert "Without a number, an order that is sent again is imported a second time." in page
 
 
+def test_a_cell_that_is_shown_in_part_ends_in_dots(browser: Client) -> None:
+    """Who sees half a word believes that no more of it arrived."""
+    upload = send(browser, csv_of([row(wilaya="x", address="y" * 60), row("A2", wilaya="x", address="z" * 300)]))
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert f"<bdi>{'y' * 60}</bdi>" in page
+    assert f"<bdi>{'z' * 59}…</bdi>" in page
+    take_in(browser, upload)
+    shown = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert re.findall(r"<bdi>z+(.)</bdi>", shown) == ["…"]
+
+
 def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
     def unread(page: str) -> tuple[list[str], bool]:
         found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)
