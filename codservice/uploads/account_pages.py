@@ -15,7 +15,6 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
-from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext, override
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -208,7 +207,7 @@ def _first(cells: Sequence[str]) -> list[str]:
 
 
 def _shortened(cell: str, most: int) -> str:
-    return Truncator(cell[: most + 1]).chars(most)  # a cell may have a megabyte
+    return cell if len(cell) <= most else f"{cell[: most - 1]}…"
 
 
 def _same(upload: Upload) -> Upload | None:

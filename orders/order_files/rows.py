@@ -111,8 +111,10 @@ class OrderRows(Intake):
     @classmethod
     def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
         """A product for all rows is a SKU if the catalog has it, otherwise a name."""
-        sku = next(iter(skus_of({"sku": constants.get("product_name", "")})), "")
-        if not (sku and Product.objects.filter(account_id=account_id, sku=sku).exists()):
+        skus = skus_of({"sku": constants.get("product_name", "")})
+        known = set(Product.objects.filter(account_id=account_id, sku__in=skus).values_list("sku", flat=True))
+        sku = next((each for each in skus if each in known), None)
+        if sku is None:
             return constants
         return {"sku": sku} | {name: text for name, text in constants.items() if name != "product_name"}
 

@@ -17,6 +17,7 @@ const watch = (() => {
     return new FormData(form).get("order");
   }
 
+  let told = "";
   let interrupted = null; // the field that lost the focus because its part was disabled
 
   function show() {
@@ -30,12 +31,12 @@ const watch = (() => {
       card.classList.toggle("changed", !state.held || state.changed.includes(card.dataset.order));
     });
     const text = state.says.join("\n");
-    if (news.firstElementChild.innerText !== text) {
-      news.firstElementChild.innerText = text;
+    if (told !== text) { // what is written anew is read out anew
+      told = news.firstElementChild.innerText = text;
       news.hidden = !text;
     }
-    for (const note of document.querySelectorAll("p[role=alert]")) {
-      if (state.says.some((each) => each.endsWith(note.innerText))) note.remove(); // why an edit was refused: said once
+    for (const note of document.querySelectorAll("p.errornote[role=alert]")) {
+      if (state.says.some((each) => each.endsWith(note.textContent))) note.remove(); // why an edit was refused: said once
     }
   }
 

@@ -11,6 +11,7 @@
   const FRESH = 60_000; // milliseconds
   let seen = Date.now();
   let isAsking = false;
+  let isAsked = false; // the form being sent has found the service up
   addEventListener("storage", (event) => {
     if (event.key === "pages") seen = 0;
   });
@@ -56,7 +57,7 @@
     const { target: form, submitter } = event;
     if (typeof pressing !== "undefined" && pressing.isSent()) return; // on its way, from a fresh page
     const isFresh = navigator.onLine && !isFrozen(document) && Date.now() - seen < FRESH;
-    if (form.method !== "post" || !form.closest("main") || isFresh) return;
+    if (form.method !== "post" || !form.closest("main") || isFresh || isAsked) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (isAsking) return;
@@ -68,6 +69,8 @@
     if (why) return isTold || tell(form, why);
     seen = Date.now();
     delete document.documentElement.dataset.frozen;
-    form.requestSubmit(submitter);
+    isAsked = true;
+    form.requestSubmit(submitter); // comes back here at once, and a browser may be wrong that it is offline
+    isAsked = false;
   }, true);
 })();
