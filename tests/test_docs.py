@@ -10,6 +10,7 @@ from django.utils.translation import override
 
 from codservice.accounts.forms import SCOPE_WORDS
 from codservice.api import schema
+from orders import regions
 from orders.filters import OrderFilter
 from orders.serializers import SENT
 from tests.docs.as_written import OPERATORS, README, blocks, run_as_written
@@ -114,3 +115,12 @@ def test_links_between_the_files_lead_somewhere() -> None:
     for page in [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize("page", ["docs/regions.md", "docs/fr/regions.md"])
+def test_what_the_page_of_regions_says_that_we_understand_is_understood_so(page: str) -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^\W\d_][^|:]*?)(?: ?:[^|]*)? \|", (CHECKOUT / page).read_text(), re.M)
+    places = [(text, name) for cell, name in rows if name[0].isupper() for text in re.findall(r"`([^`]+)`", cell)]
+
+    assert {name for _, name in places} >= {"Alger", "Blida", "Aïn Defla", "Barika"}
+    assert [(text, name) for text, name in places if regions.find_wilaya(text).name != name] == []
