@@ -8,6 +8,7 @@ import pytest
 from django.core.management import get_commands
 from django.utils.translation import override
 
+from agents.desk import claims
 from codservice.accounts.forms import SCOPE_WORDS
 from codservice.api import schema
 from orders import regions
@@ -65,6 +66,18 @@ def test_every_field_of_an_order_and_every_filter_of_their_list_has_its_row(page
     firsts = re.findall(r"^\| (`[^|]+) \|", (CHECKOUT / page).read_text(), re.M)
 
     assert {*SENT, *OrderFilter.base_filters} <= {name for cell in firsts for name in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("agents.md", "({} at most at a time"),
+        ("fr/agents.md", "({} au plus à la fois"),
+        ("ar/agents.md", "({} في المرة"),
+    ],
+)
+def test_agents_read_how_many_orders_of_a_customer_they_get_at_a_time(page: str, said: str) -> None:
+    assert said.format(claims.MOST_ORDERS) in " ".join((CHECKOUT / "docs" / page).read_text().split())
 
 
 def test_the_settings_table_has_every_setting_and_no_other() -> None:
