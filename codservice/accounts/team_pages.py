@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
@@ -188,7 +188,7 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
                 "and webhooks belong to the account and keep working: check whether they know any that you should "
                 "change."
             ),
-            button=_("Remove"),
+            button=pgettext("colleague", "Remove"),
             back=reverse("colleague", args=[id]),
         )
     team.remove(member.account_id, id)

@@ -402,6 +402,15 @@ def test_a_role_holds_from_the_next_click_on(alice: Account, holder: Client, mem
     assert log("role") == [("role", alice.holder.username, "nadia@example.com: manager")]
 
 
+def test_in_arabic_the_button_that_removes_a_colleague_says_what_its_question_says(
+    holder: Client, member: Callable[..., User]
+) -> None:
+    page = holder.get(f"/account/team/{member().membership.id}/remove", HTTP_ACCEPT_LANGUAGE="ar").content.decode()
+
+    assert re.search(r"إزالة \W*Nadia\W* من الفريق؟", page)
+    assert re.search(r"<button[^>]*>إزالة</button>", page)
+
+
 def test_a_removed_colleague_is_out_at_once_and_their_address_is_free(
     alice: Account, holder: Client, member: Callable[..., User]
 ) -> None:
