@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,3 +138,12 @@ def test_what_the_page_of_regions_says_that_we_understand_is_understood_so(page:
 
     assert {name for _, name in places} >= {"Alger", "Blida", "Aïn Defla", "Barika"}
     assert [(text, name) for text, name in places if regions.find_wilaya(text).name != name] == []
+
+
+def test_a_page_links_to_as_many_headings_in_each_language() -> None:
+    def count(page: Path) -> int:
+        return len(re.findall(r"\]\([^)\s]*#[^)]+\)", page.read_text()))
+
+    translated = [page for language in ("fr", "ar") for page in (CHECKOUT / "docs" / language).glob("*.md")]
+    pairs = [(page, page.parents[1] / page.name) for page in translated]
+    assert [page for page, english in pairs if count(page) != count(english)] == []
