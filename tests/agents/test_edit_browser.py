@@ -478,7 +478,8 @@ def test_a_fee_that_was_agreed_stays_while_the_wilaya_does(visit: Visits, alice:
 
 def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(alice)
-    page = edit_next(visit())
+    person = visit()
+    page = edit_next(person)
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     Session.objects.all().delete()
     warned(page, "You have been signed out. What you wrote is kept here")
@@ -489,8 +490,15 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
     assert "/desk/" in login.url.partition("?")[0]
     expect(page.locator("#news")).to_be_hidden()
     assert page.locator(TOKENS_LEFT_TO_WEBKIT).count() == 0
-    page.get_by_role("button", name="Save the changes").click()
+    save = page.get_by_role("button", name="Save the changes")
+    page.route("**/edit/*/", lambda route: route.fulfill(status=503), times=1)
+    save.click()
+    expect(page.locator("#failed")).to_contain_text("This could not be done just now.")  # after other news, too
+    settled(page)
+    save.click()
     told(page, "The changes are saved.")
+    assert len(person.wrongs) == 1
+    person.wrongs.clear()
     order.refresh_from_db()
     assert order.customer_name == "Nadia Hamidi"
 
