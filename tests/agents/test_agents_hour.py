@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 from agents.desk import claims, shown
 from agents.models import CallingPeriod, CallingRules, Claim
 from codservice import days
-from codservice.accounts.actor import Actor
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.days import ALGIERS
 from orders import editing, lifecycle
@@ -433,6 +433,25 @@ def test_a_merchants_cancel_is_told_and_nothing_can_be_pressed(visit: Visits, al
     page.get_by_role("link", name="Reload").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing is left to decide.")
     assert CallNote.objects.count() == 0
+
+
+def test_what_is_told_is_read_out_once_however_its_words_are_spaced(visit: Visits, alice: Account, agent: User) -> None:
+    (order,) = customers(alice, 1)
+    person = visit()
+    person.page.clock.install()
+    page = call(person)
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "A  B"))
+    page.clock.fast_forward(4_000)
+    warned(page, "Already canceled by A B at")
+    page.evaluate("""() => {
+        window.written = 0;
+        const count = changes => { written += changes.length };
+        new MutationObserver(count).observe(document.querySelector("#news > div"), { childList: true, subtree: true });
+    }""")
+    for _ in range(2):
+        with page.expect_response("**/state/*"):
+            page.clock.fast_forward(4_000)
+    assert page.evaluate("written") == 0
 
 
 def test_a_new_order_of_the_customer_is_told_after_a_look_without_an_answer(
