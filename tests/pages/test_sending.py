@@ -94,6 +94,17 @@ def test_out_of_reach_nothing_is_sent_and_what_was_written_stays(minutes: int, v
     visited.wrongs.clear()  # the browser reports that it is offline
 
 
+def test_a_browser_that_is_wrong_that_it_is_offline_sends_what_was_written(visit: Visits, alice: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.add_init_script("Object.defineProperty(navigator, 'onLine', { get: () => false })")
+    page.goto("/account/products/new")
+    for name, text in {"sku": "ROBE-1", "name": "Robe", "price": "2500"}.items():
+        page.locator(f"main [name={name}]").fill(text)
+    page.locator("main button.primary").click()
+    page.wait_for_url(lambda url: not url.endswith("/new"))
+    assert Product.objects.get(account=alice).name == "Robe"
+
+
 @pytest.mark.parametrize("line", ["dead", "slow"])
 def test_a_form_waits_for_a_line_that_swallows_all_but_not_for_a_slow_one(
     line: str, visit: Visits, live_server: Any, alice: Account
