@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import expect
 
+from agents.desk import claims
 from codservice.accounts.models import Account
 from tests import factories
 from tests.harness.browser import Visit
@@ -53,3 +55,16 @@ def test_which_language_lines_are_in_can_be_seen(visit: Callable[..., Visit], al
     page.locator(".tabs-of-lines").wait_for()
     (here,) = page.evaluate(BORDERS, ".tabs-of-lines > input:checked + label")
     assert here not in page.evaluate(BORDERS, ".tabs-of-lines > input:not(:checked) + label")
+
+
+def test_which_place_is_chosen_can_be_seen(visit: Callable[..., Visit], alice: Account) -> None:
+    factories.open_always()
+    agent, order = factories.AgentFactory(), factories.make_order(alice)
+    claim_id = claims.next_customer(agent)
+    page = visit(forced_colors="active").sign_in(agent.username, to=f"/console/desk/{claim_id}/edit/{order.id}/")
+    page.get_by_role("combobox", name="Wilaya").fill("o")
+    options = page.get_by_role("option")
+    expect(options.nth(1)).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(options.nth(0)).to_have_css("outline-style", "solid")
+    expect(options.nth(1)).to_have_css("outline-style", "none")
