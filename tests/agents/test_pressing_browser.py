@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.actor import Actor
@@ -188,6 +189,45 @@ def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: U
     page.locator("html:not([data-dead])").wait_for(state="attached")
     call_next(page)
     calls(page, "Customer 0")
+    person.wrongs.clear()
+
+
+def test_the_desk_says_so_before_anything_is_pressed(visit: Visits, alice: Account, agent: User) -> None:
+    person = visit()
+    person.page.clock.install()
+    page = person.sign_in("samira", to=DESK)
+    page.route("**/desk/now/", lambda route: route.abort())
+    page.route("**/healthz", lambda route: route.abort())
+    page.clock.fast_forward(10_000)
+    expect(page.locator(".away")).to_contain_text("The service does not answer.")
+    page.unroute("**/desk/now/")
+    page.unroute("**/healthz")
+    page.clock.fast_forward(3_000)
+    expect(page.locator(".away")).to_be_empty()
+
+
+def test_the_desk_leads_to_the_login_when_the_session_has_ended(visit: Visits, agent: User) -> None:
+    person = visit()
+    person.page.clock.install()
+    page = person.sign_in("samira", to=DESK)
+    Session.objects.all().delete()
+    page.clock.fast_forward(10_000)
+    page.wait_for_url("**/console/login/**")
+
+
+def test_the_desk_of_who_may_not_work_on_orders_any_more_says_so_once(visit: Visits, agent: User) -> None:
+    person = visit()
+    person.page.clock.install()
+    page = person.sign_in("samira", to=DESK)
+    agent.groups.clear()
+    page.clock.fast_forward(10_000)
+    expect(page.get_by_role("heading", level=1)).to_have_text("You cannot open this page")
+    opened: list[str] = []
+    page.on("request", lambda request: opened.append(request.url))
+    page.clock.fast_forward(30_000)
+    page.wait_for_timeout(500)
+    assert opened == []
+    assert person.wrongs == [f"403 {person.address}{DESK}now/"]
     person.wrongs.clear()
 
 
