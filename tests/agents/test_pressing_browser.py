@@ -206,6 +206,17 @@ def test_the_desk_says_so_before_anything_is_pressed(visit: Visits, alice: Accou
     expect(page.locator(".away")).to_be_empty()
 
 
+def test_a_browser_that_is_wrong_that_it_is_offline_does_not_stop_an_agent(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    customers(alice, 1)
+    person = visit()
+    person.page.add_init_script("Object.defineProperty(navigator, 'onLine', { get: () => false })")
+    page = person.sign_in("samira")
+    page.get_by_role("button", name="Next order").click()
+    calls(page, "Customer 0")
+
+
 def test_the_desk_leads_to_the_login_when_the_session_has_ended(visit: Visits, agent: User) -> None:
     person = visit()
     person.page.clock.install()

@@ -53,7 +53,7 @@ const pressing = (() => {
 
   /** Is the service up? */
   async function check() {
-    const answer = navigator.onLine ? await ask(said.here, { method: "HEAD" }) : null;
+    const answer = await ask(said.here, { method: "HEAD" }); // a browser may be wrong that it is offline
     setAway(!answer?.ok);
     return Boolean(answer?.ok);
   }
@@ -105,7 +105,7 @@ const pressing = (() => {
     set("sent", false);
     settle();
   });
-  if (!navigator.onLine) setAway(true);
+  if (!navigator.onLine) check();
   settle();
 
   return { away: said.away, ask, check, isDead, isSent: () => reasons.has("sent"), isShut, set };
