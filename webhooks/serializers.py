@@ -1,13 +1,13 @@
 """Webhooks and their deliveries in requests and responses (docs/webhooks.md)."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from rest_framework import serializers
 
-from codservice import days, values
+from codservice import days, retention, values
 from codservice.api.fields import Boolean, Strict, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
@@ -133,7 +133,7 @@ def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
     """Return `since` and `until`. Raises Invalid, also for times that the feed no longer shows or that are to come."""
     read = read_body(WebhookRecovery, body)
     since, until = read["since"], read["until"]
-    now = datetime.now(UTC)
+    now = retention.now()  # by the database's clock, as changes are dated
     if since < (earliest := now - feed.SHOWN) - _CLOCKS_DIFFER:
         raise Invalid(
             {"since": [f"Must not be before {earliest:%Y-%m-%dT%H:%M:%SZ}: older changes are no longer kept."]}

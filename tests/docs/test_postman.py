@@ -5,6 +5,7 @@ import subprocess
 from datetime import datetime
 
 import jsonschema
+import pytest
 
 from tests.docs.postman import PACKAGE, TARGET, collection
 from tests.harness.description import generated
@@ -34,6 +35,7 @@ def test_the_collection_has_every_operation() -> None:
     }
 
 
+@pytest.mark.django_db
 def test_a_recovery_can_be_sent_as_it_stands() -> None:
     """However old the collection is, what Postman runs before the request sets the times."""
     folders = json.loads(TARGET.read_text(encoding="utf-8"))["item"]

@@ -17,7 +17,7 @@ from codservice.accounts.models import Account
 from tests.harness.background import PATIENCE, at_once, eventually
 from tests.harness.client import ApiClient
 from tests.harness.deliveries import pass_time, publish, statuses
-from webhooks import delivery, events, feed, recovery, registry, resending
+from webhooks import delivery, events, feed, recovery, registry, resending, serializers
 from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
@@ -380,12 +380,14 @@ class AnHourBehind(datetime):
 def test_now_is_the_databases(
     alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "datetime", AnHourBehind)
+    for module in (recovery, serializers):
+        monkeypatch.setattr(module, "datetime", AnHourBehind)
     publish(alice, minutes=30)
     Delivery.objects.update(retries_left=0)
     attempt("status")
 
-    assert recover(api, webhook)["deliveries"] + rest() == 1
+    since = timezone.now() - timedelta(minutes=40)
+    assert recover(api, webhook, since=since)["deliveries"] + rest() == 1
 
 
 @pytest.mark.parametrize(
