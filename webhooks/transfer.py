@@ -142,6 +142,8 @@ def new_handle(roots: str, *, allow_private: bool) -> Any:
     curl.setopt(pycurl.NOSIGNAL, 1)
     curl.setopt(pycurl.CONNECTTIMEOUT_MS, DEADLINE)
     curl.setopt(pycurl.DNS_CACHE_TIMEOUT, 2 * round(NAMES_KEPT))  # we give it the addresses again before that
+    # A kept connection stays with the address that it was made to, however busy it is.
+    curl.setopt(pycurl.MAXLIFETIME_CONN, round(NAMES_KEPT))
     curl.setopt(pycurl.FOLLOWLOCATION, 0)
     curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
     curl.setopt(pycurl.BUFFERSIZE, MAX_READ)

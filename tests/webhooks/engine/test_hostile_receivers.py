@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.harness.background import eventually
 from tests.harness.processes import free_port
 from tests.harness.receivers import Behaviour, Connection, Receiver, answer, hang
 from tests.webhooks.engine.posting import post_all
@@ -227,6 +228,29 @@ def test_a_post_whose_kept_connection_is_closed_is_sent_once_more_whatever_other
     assert first.delivery == second.delivery
     assert first.headers["x-service-attempt"] == second.headers["x-service-attempt"] == "1"
     assert first.body == second.body
+
+
+def test_a_busy_receiver_that_moves_is_followed(monkeypatch):
+    """A connection that is always in use leads to its first address, whatever its name means by now."""
+    for module in ("webhooks.resolver.KEPT", "webhooks.lookups.KEPT", "webhooks.transfer.NAMES_KEPT"):
+        monkeypatch.setattr(module, 1.0)
+    addresses = ["127.0.0.1"]
+    monkeypatch.setattr("webhooks.resolver.addresses_of", lambda name: [*addresses])
+    with Receiver() as old, Receiver(address=("127.0.0.2", old.address[1])) as new:
+        sender = Sender(width=10, allow_private=True)
+
+        def has_moved():
+            sender.start(Post(uuid4(), old.url(host="shop.test"), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+            while not sender.is_idle:
+                assert {outcome.failure for outcome in sender.finished(10)} <= {""}
+            return bool(new.requests)
+
+        try:
+            assert not has_moved()
+            addresses[:] = ["127.0.0.2"]
+            eventually(has_moved)
+        finally:
+            sender.close()
 
 
 @pytest.mark.parametrize("status", OK_STATUSES)
