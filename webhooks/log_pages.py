@@ -121,19 +121,31 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     if not shown.is_active:
         messages.error(request, OFF)
         return redirect(back)
+    given = DeliveryFilter.chosen(params) | {"status": "failed"}
     try:
-        failed = _chosen(DeliveryFilter.chosen(params) | {"status": "failed"}, shown)
+        failed = _chosen(given, shown)
     except Invalid:
         messages.error(request, _("These dates cannot be used."))
         return redirect(back)
-    chosen = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS)
+    chosen, most = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS), resending.MOST_AT_ONCE
+    ids, count, has_others = list[UUID](), 0, False
+    try:
+        with searching(account.id, given, by=DeliveryFilter.searched_by(given)):
+            if request.method == "POST":
+                ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:most])
+            else:
+                count = chosen[: most + 1].count()
+                others = failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS)
+                has_others = count <= most and others.exists()  # to find none, it reads all that failed
+    except Refused as refused:
+        [[said]] = getattr(refused, "errors", {"": [refused.message]}).values()
+        messages.error(request, said)
+        return redirect(back)
     if request.method == "POST":
-        ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[: resending.MOST_AT_ONCE])
         count = len(resending.resend_noted(ids, set()))
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", count)
         messages.success(request, text % {"count": counted(count)})
         return redirect(back)
-    count, most = chosen[: resending.MOST_AT_ONCE + 1].count(), resending.MOST_AT_ONCE
     context = {
         "webhook": shown,
         "form": LogForm(params),
@@ -141,7 +153,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         "most": most,
         "is_more": count > most,
         "most_attempts": resending.MOST_ATTEMPTS,
-        "has_others": failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS).exists(),
+        "has_others": has_others,
     }
     return render(request, "webhooks/resend.html", context)
 

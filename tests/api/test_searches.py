@@ -109,6 +109,24 @@ def test_the_page_of_a_log_is_searched_one_at_a_time_too(alice: Account, client:
     assert {client.get(f"{page}?{query}").status_code for query in searched} == {200}
 
 
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_so_is_what_has_failed_before_it_is_sent_again(
+    alice: Account, client: Client, webhook: Webhook, delivery_of: Callable[..., Delivery], method: str
+) -> None:
+    failed = delivery_of(webhook, "failed", attempts=4)
+    client.force_login(alice.holder)
+
+    def ask(query: dict[str, str]) -> str:
+        page = f"/account/webhooks/{webhook.id}/resend"
+        return getattr(client, method)(page, query, follow=True).content.decode()
+
+    with search_under_way(alice):
+        assert "Another search" in ask({"event": failed.event.kind})
+        failed.refresh_from_db()
+        assert failed.status == "failed"
+        assert "Another search" not in ask({})
+
+
 def test_one_of_a_log_that_takes_too_long_is_told_to_take_fewer_days(
     alice: Account, api: ApiClient, client: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
@@ -383,6 +385,20 @@ def test_more_than_a_click_sends_are_sent_oldest_first(
     assert "More than 2 deliveries have failed." in page(browser, at(webhook, "/resend"))
     browser.post(at(webhook, "/resend"))
     assert set(Delivery.objects.filter(status="pending")) == set(rows[1:])
+
+
+def test_what_is_not_included_is_told_with_the_last_click_only(
+    browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To find none may read everything that has failed."""
+    monkeypatch.setattr(resending, "MOST_AT_ONCE", 1)
+    for more, asked in ((2, False), (0, True)):
+        for _ in range(more):
+            write_delivery(webhook, "failed", attempts=4)
+        with CaptureQueriesContext(connection) as queries:
+            assert ("More than 1" in page(browser, at(webhook, "/resend"))) is not asked
+        assert any('"attempt_count" >= 100' in query["sql"] for query in queries) is asked
+        Delivery.objects.update(status="delivered")
 
 
 def test_days_that_cannot_be_used_send_nothing(browser: Client, webhook: Webhook) -> None:
