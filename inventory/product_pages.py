@@ -243,8 +243,9 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         if seen is None:
             raise catalog.Changed(_("This form is out of date. Check the product before you change it."))
         with transaction.atomic():
-            catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_merchant(request.user))
-            _note(account, id, shown.sku)
+            saved = catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_merchant(request.user))
+            if saved.done is not catalog.Done.UNCHANGED:
+                _note(account, id, shown.sku)
     except catalog.Changed as refused:
         form.add_error(None, refused.message)
         return _page(request, shown, form=form)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, SecurityEntry
 from inventory import product_pages
 from inventory.models import Product, StockMovement
 from tests.factories import ProductFactory
@@ -115,6 +115,7 @@ def test_a_second_press_is_not_told_that_it_came_too_late(browser: Client, robe:
         assert "is saved." in text
         assert "Check it" not in text
     assert kinds_told() == {"product.updated": 1, "inventory.updated": 1}
+    assert SecurityEntry.objects.filter(action="product").count() == 2
 
 
 def test_a_stock_that_changed_meanwhile_is_told(browser: Client, robe: Product, alice: Account) -> None:
