@@ -50,6 +50,16 @@ def test_deliveries_are_shown_newest_first_with_their_last_attempt(webhook, deli
     assert said.getvalue().startswith("id  created_at  status")
 
 
+@pytest.mark.parametrize("is_active", [True, False])
+def test_only_what_waits_has_a_next_attempt(webhook, delivery_of, is_active):
+    delivery_of(webhook)
+    Webhook.objects.update(is_active=is_active)
+
+    (row,) = json.loads(output("deliveries", "--json"))
+
+    assert (row["status"], row["next_attempt_at"] is not None) == ("pending" if is_active else "dropped", is_active)
+
+
 def test_any_number_is_shown_by_one_statement(webhook, delivery_of, django_assert_num_queries):
     for _ in range(3):
         delivery_of(webhook)

@@ -58,16 +58,17 @@ A receiver has 3000 ms. Times are in UTC."""
 
 
 def _row(delivery: Delivery) -> dict[str, Any]:
+    status = delivery.shown_status()
     return {
         "id": delivery.id,
         "webhook": delivery.webhook_id,
         "url": delivery.webhook.url,
         "event": delivery.event.kind,
-        "status": delivery.shown_status(),
+        "status": status,
         "attempt_count": delivery.attempt_count,
         "last_attempt": delivery.last_code if delivery.last_failure in ("", "status") else delivery.last_failure,  # type: ignore[attr-defined]
         "last_attempt_ms": delivery.last_milliseconds,  # type: ignore[attr-defined]
-        "next_attempt_at": delivery.next_attempt_at,
+        "next_attempt_at": delivery.next_attempt_at if status == Delivery.Status.PENDING else None,
         "created_at": delivery.created_at,
     }
 
