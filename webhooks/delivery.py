@@ -304,7 +304,8 @@ WITH result AS (
     FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
 ), marked AS (
     -- Elsewhere webhooks are locked before deliveries, so this must not wait for one: it skips what others hold. A
-    -- webhook that is off is not marked: what was under way says nothing about how it will be when it is on again.
+    -- mark that is skipped may stay wrong until the webhook's next attempt ends. A webhook that is off is not marked:
+    -- what was under way says nothing about how it will be when it is on again.
     UPDATE webhooks_webhook w SET
         is_failing = changed.is_failing, failing_since = CASE WHEN changed.is_failing THEN now() END
     FROM (
