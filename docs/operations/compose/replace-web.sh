@@ -2,10 +2,18 @@
 # Replaces web's containers by new ones of the current image, while requests go on. It starts as many new ones, waits
 # until they answer, then stops the old ones one by one. If the new ones do not answer, it removes them and the old ones
 # stay. An old one that has died counts too: compose would start it again in place of a new one.
+# What `docker compose run web` has started is none of them.
 set -eu
-old=$(docker compose ps --all --quiet web)
+webs() {
+    all=$(docker compose ps --all --quiet web)
+    for container in $all; do
+        one_off=$(docker inspect --format '{{index .Config.Labels "com.docker.compose.oneoff"}}' "$container")
+        [ "$one_off" = True ] || echo "$container"
+    done
+}
+old=$(webs)
 count=$(echo "$old" | wc -l)
-new() { docker compose ps --all --quiet web | grep -vxF "$old" || :; }
+new() { webs | grep -vxF "$old" || :; }
 give_up() {
     for container in $(new); do
         docker logs --tail 20 "$container" >&2 || :
