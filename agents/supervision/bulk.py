@@ -1,12 +1,14 @@
 """The page of bulk actions on orders of the list: those that were chosen, or all that the filter finds.
 
 A preview shows what can be done and what stays as it is, and changes nothing. The address holds the choice, so that
-pressing the button reads the orders again by the same filter and leaves alone what came or changed since.
+pressing the button reads the orders again by the same filter and leaves alone what came or changed since. A preview of
+more than one press takes says with which order it begins: sent twice, the form does not go on to the next ones.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from copy import copy
+from datetime import datetime
 from itertools import chain, islice
 from typing import Any
 from uuid import UUID
@@ -24,6 +26,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from agents.console import show
+from agents.desk.forms import OLD_PAGE
 from agents.supervision import bulk_changes, for_supervisors, seen_at, stays
 from agents.supervision.bulk_actions import ACTIONS, MOST, BulkAction, Press, Row
 from codservice import values
@@ -75,6 +78,9 @@ def page(request: HttpRequest) -> HttpResponseBase:
     form = action.form(request.POST or None)
     if request.method == "POST" and (seen := seen_at(request)) and form.is_valid():
         rows = [row for row in rows[:MOST] if row.created_at <= seen]
+        if (first := request.POST.get("first")) and first != _first(_unchanged(rows, seen), action):
+            messages.warning(request, OLD_PAGE)
+            return redirect(request.get_full_path())
         _carry_out(request, action, rows, Press(request.user, seen, form.cleaned_data))
         return redirect(_list(query))
     return _show(request, action, rows, form, is_more=is_more, back=_list(query))
@@ -125,14 +131,31 @@ def _rows(orders: QuerySet[Order]) -> list[Row]:
     return [Row(*row) for row in orders.annotate(now=Now()).values_list(*Row._fields)[: MOST + 1]]
 
 
+def _able_now(rows: list[Row], action: BulkAction) -> tuple[list[Row], set[UUID]]:
+    """The orders that the action can be done to, and which others it spares because somebody is calling now."""
+    able = [row for row in rows if action.can(row.status, row.call_state)]
+    called = bulk_changes.called_now(able) if action.spares_called else set()
+    return [row for row in able if row.id not in called], called
+
+
+def _first(rows: list[Row], action: BulkAction) -> str:
+    """The id of the order with which a press begins; empty without any."""
+    able, _called = _able_now(rows, action)
+    return str(action.in_order(able)[0].id) if able else ""
+
+
+def _unchanged(rows: list[Row], seen: datetime) -> list[Row]:
+    """Those that are sure to be as the preview showed them; a press may leave the others, and find them again."""
+    noted = bulk_changes.noted_since(seen, rows)
+    return [row for row in rows if row.updated_at <= seen and row.id not in noted]
+
+
 def _show(
     request: HttpRequest, action: BulkAction, rows: list[Row], form: forms.Form, *, is_more: bool, back: str
 ) -> HttpResponse:
     """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on."""
     is_rest, rows = len(rows) > MOST, rows[:MOST]
-    able = [row for row in rows if action.can(row.status, row.call_state)]
-    called = bulk_changes.called_now(able) if action.spares_called else set()
-    able = [row for row in able if row.id not in called]
+    able, called = _able_now(rows, action)
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
     return show(
@@ -148,6 +171,7 @@ def _show(
         most=MOST if is_more else 0,
         is_rest=is_rest,
         at_once=action.most if len(able) > action.most else 0,
+        first=_first(rows, action) if is_rest or len(able) > action.most else "",
         seen_at=rows[0].now.isoformat() if rows else "",
         back=back,
         status=422 if form.errors else 200,

@@ -33,7 +33,7 @@ def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -
     with transaction.atomic():
         waiting = Order.live.filter(id__in=ids, status=Status.PENDING, call_state=CallState.REVIEW)
         orders = lifecycle.lock(waiting)
-        since = _noted_since(seen_at, orders)
+        since = noted_since(seen_at, orders)
         orders = [order for order in orders if order.id not in since]
         plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
         lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, call_words.Noted.REQUEUED), plans)
@@ -86,15 +86,15 @@ def called_now(orders: Iterable[Any]) -> set[UUID]:
     return {id_ for id_, phone in phones.items() if phone in callers}
 
 
+def noted_since(seen_at: datetime, orders: Iterable[Any]) -> set[UUID]:
+    """The orders, or rows with their ids, that have a note from after `seen_at`; a call does not change the version."""
+    notes = CallNote.objects.filter(order__in=[order.id for order in orders], created_at__gt=seen_at)
+    return set(notes.values_list("order_id", flat=True))
+
+
 def _left_alone(orders: Sequence[Order], seen_at: datetime) -> dict[UUID, Refused]:
     """The locked orders that stay as they are: called since, or while somebody is calling the customer."""
     called: dict[UUID, Refused] = {
         id_: claims.HeldByAnother(_("Somebody is calling this customer.")) for id_ in called_now(orders)
     }
-    return called | {id_: lifecycle.Changed() for id_ in _noted_since(seen_at, orders)}
-
-
-def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:
-    """The locked orders that have a note from after `seen_at`; a call does not change an order's version."""
-    notes = CallNote.objects.filter(order__in=[order.id for order in orders], created_at__gt=seen_at)
-    return set(notes.values_list("order_id", flat=True))
+    return called | {id_: lifecycle.Changed() for id_ in noted_since(seen_at, orders)}

@@ -1,5 +1,6 @@
 """What a supervisor does with many orders of the list at once."""
 
+import re
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -12,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk import claims, decisions, planning
+from agents.desk.forms import OLD_PAGE
 from agents.supervision import bulk, bulk_actions, bulk_changes
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -193,6 +195,50 @@ def test_one_press_takes_so_many_and_another_the_rest(
     assert "These are the first 3" in look(browser, "cancel", every="1").content.decode()
     assert press(browser, "cancel", REFUSED, every="1") == ["3 orders are now “Canceled”."]
     assert press(browser, "cancel", REFUSED, every="1") == ["1 order is now “Canceled”."]
+
+
+def sent_twice(browser: Client, action: str, data: dict[str, str]) -> str:
+    """Look once, send the form as it stands there twice, and return what is said last."""
+    query = {"action": action, "every": "1"}
+    inputs = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', browser.get(BULK, query).content.decode())
+    for _ in range(2):
+        response = browser.post(BULK, {**dict(inputs), **data}, query_params=query)
+    return [str(message) for message in browser.get(response.url).context["messages"]][-1]
+
+
+def test_a_form_sent_twice_does_not_go_on_to_the_rest(
+    orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was lost, say: what the second press would begin with was not what the preview showed first."""
+    monkeypatch.setattr(bulk, "MOST", 3)
+    assert sent_twice(browser, "cancel", REFUSED) == str(OLD_PAGE)
+    assert statuses().count("canceled") == 3
+    assert press(browser, "cancel", REFUSED, every="1") == ["1 order is now “Canceled”."]
+
+
+def test_an_assignment_sent_twice_does_not_go_on_to_the_rest(
+    orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_actions.Assign, "most", 2)
+    assert sent_twice(browser, "assign", {"to": str(agent.id)}) == str(OLD_PAGE)
+    assert Order.objects.filter(callback_agent=agent).count() == 2
+
+
+@pytest.mark.parametrize("noted", [CallNote.Outcome.NOTE, None])
+def test_a_press_does_not_begin_with_what_was_changed_since_the_look(
+    noted: str | None, orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would leave that order and find it first again, whatever else was done: the form could go on to the rest."""
+    monkeypatch.setattr(bulk, "MOST", 3)
+    page = look(browser, "cancel", every="1").context
+    if noted:
+        lifecycle.add_call_note(page["first"], lifecycle.Call(agent, noted, note="Rang back"))
+    else:
+        Order.objects.filter(id=page["first"]).update(updated_at=timezone.now() + timedelta(minutes=1))
+    data = {"seen_at": page["seen_at"], "first": page["first"], **REFUSED}
+    response = browser.post(BULK, data, query_params={"action": "cancel", "every": "1"})
+    assert response.url.startswith(BULK)
+    assert "canceled" not in statuses()
 
 
 def test_many_are_counted_in_groups_of_three_before_the_press_too(orders: list[Order], browser: Client) -> None:
