@@ -58,8 +58,8 @@ class SinceShown(Form):
     def _overwrites(self, name: str) -> bool:
         if name not in self.cleaned_data or self._now.get(name) == self._shown.get(name):
             return False
-        field, sent = self.fields[name], self[name].data
-        return all(field.has_changed(_read(field, of.get(name)), sent) for of in (self._shown, self._now))
+        field = self.fields[name]
+        return field.has_changed(_read(field, self._now.get(name)), self[name].data)
 
     @cached_property
     def changed_data(self) -> list[str]:

@@ -79,7 +79,10 @@ class HoursForm(HoursInOrder, RowSinceShown):
 
     @cached_property
     def changed_data(self) -> list[str]:
-        """All hours count as changed if one is: whoever changes the opening means the end as the page showed it."""
+        """All hours count as changed if one is: whoever changes the opening means the end as the page showed it.
+
+        So what others have meanwhile made of any hour counts too.
+        """
         changed, hours = set(super().changed_data), set(CallingHours.HOURS)
         return list(changed | hours if changed & hours else changed)
 

@@ -94,6 +94,24 @@ def test_one_hour_may_be_changed_while_the_other_stays_beyond_them(browser: Clie
     assert "Choose a time from" in answer.content.decode()
 
 
+def test_an_hour_that_another_has_set_is_not_put_back_unknowingly(browser: Client, alice: Account) -> None:
+    """Whoever changes the opening sends the end too, as an old page showed it."""
+    rules = CallingRules.objects.create(account=alice, opens_at=time(9), closes_at=time(20))
+    form = browser.get(PAGE).context["form"]
+    sent = {field.html_name: field.value() or "" for field in form} | {"opens_at": "10:00"}
+    CallingRules.objects.update(closes_at=time(22), break_from=time(13), break_until=time(14))
+
+    answer = browser.post(PAGE, sent)
+
+    assert answer.status_code == 422
+    assert answer.context["form"].errors.keys() == {"closes_at", "break_from", "break_until"}
+    rules.refresh_from_db()
+    assert (rules.opens_at, rules.closes_at, rules.break_from) == (time(9), time(22), time(13))
+    assert browser.post(PAGE, sent | {"seen": answer.context["form"]["seen"].value()}).url == PAGE
+    rules.refresh_from_db()
+    assert (rules.opens_at, rules.closes_at, rules.break_from) == (time(10), time(20), None)
+
+
 def test_a_break_is_said_and_obeyed_until_it_is_taken_out(browser: Client, alice: Account) -> None:
     CallingPeriod.objects.all().delete()
     prayer = {"break_from": "12:30", "break_until": "14:00"}

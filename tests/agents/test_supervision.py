@@ -460,10 +460,14 @@ def test_a_script_that_the_merchant_has_written_since_the_page_was_opened_stays(
     rules = CallingRules.objects.get()
     assert (rules.script_fr, rules.script_ar, rules.most_attempts) == ("Bonjour {nom}", "مرحبا", 3)
     assert (rules.opens_at, rules.closes_at, rules.days_off) == (time(9), time(12), [5, 6])
-    browser.post(page, {**shown, "most_attempts": "3", "opens_at": "13:00"})
+    shown |= {"most_attempts": "3"}
+    refused = browser.post(page, {**shown, "opens_at": "13:00"})
+    assert refused.status_code == 422
+    assert list(refused.context["form"].errors) == ["closes_at"], "it would be 19:00 again"
+    browser.post(page, {**shown, "opens_at": "13:00", "seen": refused.context["form"]["seen"].value()})
     rules.refresh_from_db()
     assert (rules.opens_at, rules.closes_at, rules.script_fr) == (time(13), time(19), "Bonjour {nom}")
-    refused = browser.post(page, {**shown, "opens_at": "14:00", "most_attempts": "3"})
+    refused = browser.post(page, {**shown, "opens_at": "14:00"})
     assert refused.status_code == 422
     assert list(refused.context["form"].errors) == ["opens_at"]
     assert CallingRules.objects.filter(opens_at=time(13)).exists()
