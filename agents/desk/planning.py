@@ -139,7 +139,7 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
 
 def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
     """The usual callback times at which the customer may be called: in an hour, this evening, and the morning of the
-    next day with a window.
+    next day with a window. Hours from midnight on pass for a continuation of the evening before, if there are others.
     """
     here = now.astimezone(ALGIERS)
     hour, evening = now + timedelta(hours=1), days.at(here, EVENING_CALL)
@@ -148,9 +148,11 @@ def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
         found["evening"] = evening
     later = [window for window in windows if window.opens_at >= days.end_of(here.date())]
     if later:
-        opens_at, closes_at = later[0]
-        morning = days.at(opens_at.astimezone(ALGIERS), MORNING_CALL)
-        found["tomorrow"] = morning if opens_at <= morning < closes_at else opens_at.astimezone(ALGIERS)
+        day = _day(later[0].opens_at)
+        starts = [window.opens_at.astimezone(ALGIERS) for window in later if _day(window.opens_at) == day]
+        morning = days.at(day, MORNING_CALL)
+        by_day = [at for at in starts if at.time() > time.min]
+        found["tomorrow"] = morning if may_call(morning, later) else (by_day or starts)[0]
     return found
 
 

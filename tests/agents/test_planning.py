@@ -122,3 +122,10 @@ def test_presets_lie_in_the_merchants_hours() -> None:
     assert presets(at(15, day=3)) == {"hour": at(16, day=3), "evening": at(18, day=3), "tomorrow": at(10, day=5)}
     assert presets(at(15), opens_at=time(11)) == {"hour": at(16), "evening": at(18), "tomorrow": at(11, day=1)}
     assert planning.presets(at(15), []) == {}
+
+
+def test_tomorrow_is_not_the_same_evening_where_hours_go_on_over_midnight() -> None:
+    night = {"opens_at": time.min, "closes_at": time(23, 59)}
+    assert presets(at(22), **night, break_from=time(1), break_until=time(21))["tomorrow"] == at(21, day=1)
+    assert presets(at(22), **night, break_from=time(1), break_until=time(9))["tomorrow"] == at(10, day=1)
+    assert presets(at(22), opens_at=time.min, closes_at=time(2))["tomorrow"] == at(0, day=1)
