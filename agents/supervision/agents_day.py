@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from uuid import UUID
 
+from django.core.paginator import Paginator
 from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Lag
 from django.http import HttpRequest, HttpResponse
@@ -20,7 +21,6 @@ from codservice import days
 from codservice.accounts.models import User
 from codservice.bidi import unturned
 from codservice.form_fields import DayField, Form
-from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Status, StatusChange
 
 PER_PAGE = 100
@@ -108,7 +108,7 @@ def _page(request: HttpRequest, agent: User) -> HttpResponse:
     today, form = days.today(), DayForm(request.GET)
     status = 200 if form.is_valid() else 422
     day = form.cleaned_data.get("day") or today
-    found = BoundedPaginator(notes(agent, day), PER_PAGE).get_page(request.GET.get("p"))
+    found = Paginator(notes(agent, day), PER_PAGE).get_page(request.GET.get("p"))
     return show(
         request,
         "agents/supervision/agents_day.html",

@@ -1,5 +1,6 @@
 """An agent's day: each call with its outcome, and counts that equal those of plain SQL and of the figures."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from agents.supervision import agents_day, performance
 from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
+from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
 from orders.lifecycle import Call
 from orders.models import CallNote, CallState, Order, StatusChange
@@ -163,6 +165,20 @@ def test_the_page_costs_the_same_for_one_call_and_for_many(alice: Account, agent
     further = browser.get(page_of(agent), {"day": YESTERDAY.isoformat(), "p": 2})
     assert len(further.context["notes"]) == 20
     assert further.context["notes"][0].pause == timedelta(minutes=1)  # since the last call of the page before
+
+
+def test_a_long_day_is_shown_to_its_end(
+    alice: Account, agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One who works for ten hours may note more than a list elsewhere shows."""
+    monkeypatch.setattr(agents_day, "PER_PAGE", 2)
+    monkeypatch.setattr(BoundedPaginator, "MOST", 3)
+    orders = [called(alice, agent, minute, "busy") for minute in range(5)]
+    with CaptureQueriesContext(connection) as queries:
+        last = browser.get(page_of(agent), {"day": YESTERDAY.isoformat(), "p": 3})
+    assert [note.order for note in last.context["notes"]] == orders[4:]
+    (count,) = (query["sql"] for query in queries if "SELECT COUNT(*)" in query["sql"] and "callnote" in query["sql"])
+    assert not re.search(r"LAG\(|statuschange", count), "the pauses and decisions of all pages are not read to count"
 
 
 def test_the_day_is_for_supervisors_and_of_who_works_here(
