@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from agents.desk import claims, hours, planning
 from codservice.accounts.actor import Actor
-from codservice.accounts.models import User
+from codservice.accounts.models import PersonChanged, User
 from codservice.errors import Refused
 from orders import call_words, lifecycle
 from orders.lifecycle import Call, CallPlan
@@ -42,7 +42,8 @@ def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -
 
 def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
     """Make pending orders the agent's next calls. Returns why some stay as they are: HeldByAnother while somebody is
-    calling the customer, Changed when the order was decided or called since the supervisor saw it.
+    calling the customer, Changed when the order was decided or called since the supervisor saw it; all of them, as
+    PersonChanged, when the agent has been deactivated.
 
     They are served like promised calls, and to others once the agent is 15 minutes late. A concurrent assignment to the
     same agent waits, and its calls come after these.
@@ -50,7 +51,8 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
     ids = set(order_ids)
     with transaction.atomic():
         orders = lifecycle.lock(Order.live.filter(id__in=ids, status=Status.PENDING))
-        User.objects.select_for_update(no_key=True).get(pk=to.pk)
+        if not User.objects.select_for_update(no_key=True).get(pk=to.pk).is_active:
+            return {id_: PersonChanged() for id_ in ids}
         refused: dict[UUID, Refused] = {id_: lifecycle.Changed() for id_ in ids - {order.id for order in orders}}
         refused |= _left_alone(orders, seen_at)
         free = [order for order in orders if order.id not in refused]

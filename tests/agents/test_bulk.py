@@ -16,7 +16,7 @@ from agents.desk import claims, decisions, planning
 from agents.desk.forms import OLD_PAGE
 from agents.supervision import bulk, bulk_actions, bulk_changes
 from codservice.accounts.actor import Actor
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, PersonChanged, User
 from orders import export, lifecycle
 from orders.models import CallNote, CallState, Order, StatusChange
 from tests.agents.states import statuses
@@ -426,6 +426,21 @@ def test_who_assigns_to_the_same_agent_at_the_same_moment_begins_behind_the_firs
     due = Order.objects.filter(callback_agent=agent).order_by("call_due_at").values_list("call_due_at", flat=True)
     assert len(due) == 4
     assert all(later - earlier >= planning.PACE for earlier, later in pairwise(due))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_is_deactivated_at_the_same_moment_is_assigned_nothing(
+    orders: list[Order], agent: User, supervisor: User
+) -> None:
+    ids, seen_at = [order.id for order in orders], timezone.now()
+    with open_transaction(lambda: User.objects.filter(pk=agent.pk).update(is_active=False)):
+        assigned = Background(lambda: bulk_changes.assign(ids, to=agent, seen_at=seen_at, supervisor=supervisor))
+        wait_for_lock()
+    refused = assigned.result()
+    assert refused.keys() == set(ids)
+    assert {type(why) for why in refused.values()} == {PersonChanged}
+    assert not Order.objects.exclude(callback_agent=None).exists()
+    assert not CallNote.objects.exists()
 
 
 def test_another_press_for_the_same_agent_begins_behind_the_first(
