@@ -237,7 +237,8 @@ def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
         case "product":
             products = Product.objects.filter(id__in=uuids_in(keys)).values_list("id", "name", "account__name")
             found = {str(id_): Name(f"{name} · {shop}", {"product": str(id_)}) for id_, name, shop in products}
-            return {key: found.get(key) or Name(key, {"line": key}) for key in keys}
+            lines = ((key, key.removeprefix(performance.NAMED)) for key in keys)
+            return {key: found.get(key) or Name(name, {"line": name}) for key, name in lines}
         case "agent":
             people = User.objects.in_bulk([UUID(key) for key in keys])
             shown = {str(id_): person.display_name for id_, person in people.items()}

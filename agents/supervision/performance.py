@@ -42,6 +42,7 @@ class Backlog(NamedTuple):
     by_merchant: list[tuple[str, int, int]]
 
 
+NAMED = "name:"  # before the key of lines without a product, which may be called like the id of one
 _Row = list[Any]  # the COLUMNS of one row
 
 # Reads all orders by day from `before` on, and the period by key, with all keys after the first ones in one row without
@@ -92,13 +93,16 @@ WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callba
 def read(first_day: date, last_day: date, by: str) -> Summary:
     """The period, by day or a dimension of CallFigure, and what is shown beside it.
 
-    Days and hours are in their own order, all else by most calls. Keys to which nothing happened are left out.
+    Days and hours are in their own order, all else by most calls. Keys to which nothing happened are left out. By
+    product, lines without one have their name after NAMED as the key.
     """
     own, earlier, others = list[_Row](), list[_Row](), list[_Row]()
     parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     for dimension, day, key, *row in _rows(first_day, last_day, by):
         if key is None:
             others += [row] if dimension != Dimension.REASON else []
+        elif dimension == Dimension.NAME:
+            parts[dimension, f"{NAMED}{key}"].append(row)
         elif dimension != Dimension.ALL:
             parts[dimension, key].append(row)
         elif day < first_day:

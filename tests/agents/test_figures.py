@@ -229,6 +229,29 @@ def test_what_is_behind_the_first_names_is_one_row_at_the_end(
     assert "1 more is in the file." in page
 
 
+def test_a_line_called_like_a_products_id_is_not_taken_for_it(
+    order_at: Any, alice: Account, charlie: Account, agent: User, supervisor: User
+) -> None:
+    """Merchants name lines as they like; nobody else's product is looked up by such a name."""
+    product = factories.ProductFactory(account=charlie, name="Robe")
+    for account, line in (
+        (alice, factories.order_line(product_name=str(product.id), quantity=1, unit_price=5)),
+        (charlie, factories.order_line(product_id=product.id, quantity=1)),
+    ):
+        order = order_at(at(8), account=account, items=[line])
+        call(order, agent, at(9), "answered")
+        change(order, agent, at(9), "confirmed")
+    browser = browser_of(supervisor)
+    query = {"first": "2026-03-02", "last": "2026-03-02", "by": "product"}
+    found = read_records(browser.get(f"{PAGE}csv/", query).getvalue())[1:]
+    assert {(row["product"], row["calls"]) for row in found} == {
+        (str(product.id), "1"), (f"Robe · {charlie.name}", "1")
+    }  # fmt: skip
+    page = browser.get(PAGE, query).content.decode()
+    links = set(re.findall(r"&amp;((?:line|product)=[^&]*)&amp;did=confirmed", page))
+    assert links == {f"line={product.id}", f"product={product.id}"}
+
+
 # --- The page ----------------------------------------------------------------------------------------------------
 
 

@@ -90,7 +90,7 @@ _KEYS = {
     "source": "coalesce(r.source, '')",
     "hour": f"lpad(extract(hour FROM {_LOCAL})::text, 2, '0')",
     "reason": "trim(split_part(r.reason, ':', 1))",
-    "product": "coalesce(i.product_id::text, i.product_name)",
+    "product": f"coalesce(i.product_id::text, '{performance.NAMED}' || i.product_name)",
 }
 _LINES = """CROSS JOIN LATERAL (
     SELECT product_id, product_name, sum(quantity * unit_price) AS amount FROM (
