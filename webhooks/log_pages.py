@@ -1,5 +1,6 @@
 """The account's pages of a webhook's log: its deliveries, one of them with all attempts, and resending."""
 
+from itertools import chain
 from uuid import UUID
 
 from django import forms
@@ -138,8 +139,8 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
                 others = failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS)
                 has_others = count <= most and others.exists()  # to find none, it reads all that failed
     except Refused as refused:
-        [[said]] = getattr(refused, "errors", {"": [refused.message]}).values()
-        messages.error(request, said)
+        for said in chain.from_iterable(refused.errors.values()) if isinstance(refused, Invalid) else [refused.message]:
+            messages.error(request, said)
         return redirect(back)
     if request.method == "POST":
         count = len(resending.resend_noted(ids, set()))
