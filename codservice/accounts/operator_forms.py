@@ -84,6 +84,10 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         for name in ("username", "email"):
             self.fields[name].widget.attrs |= {"dir": "ltr", "autocomplete": "off"}
 
+    def _get_validation_exclusions(self) -> set[str]:
+        """Validate a new username only: an address may have signs that Django's validator of usernames refuses."""
+        return super()._get_validation_exclusions() | ({"username"} - set(self.changed_data))
+
     def clean_username(self) -> str:
         """Reject a new name that is another's but for case, or another's address. An existing one may stay."""
         username = str(self.cleaned_data["username"])

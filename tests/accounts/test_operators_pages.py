@@ -303,6 +303,21 @@ def test_nobody_gets_an_address_to_which_no_mail_can_be_written(operator: Client
     assert not User.objects.get(pk=alice.holder_id).is_active
 
 
+@pytest.mark.parametrize("name", ["o'brien@shop.dz", "a&b@shop.dz", "removed 01954f6e-5b6c-7a1b-9c2d-3e4f5a6b7c8d"])
+def test_whoever_has_a_name_that_nobody_could_choose_is_changed_and_shut_out(
+    operator: Client, alice: Account, name: str
+) -> None:
+    """Holders' names are their addresses; a removed colleague's has a space."""
+    email = name if "@" in name else ""
+    User.objects.filter(pk=alice.holder_id).update(username=name, email=email)
+    person, form = page("accounts_user_change", alice.holder_id), {"username": name, "email": email}
+    assert operator.post(person, form | {"first_name": "Sean"}).status_code == 302
+    alice.holder.refresh_from_db()
+    assert (alice.holder.username, alice.holder.first_name, alice.holder.is_active) == (name, "Sean", False)
+    refused = operator.post(person, form | {"username": f"{name} again"})
+    assert list(refused.context["adminform"].form.errors) == ["username"]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_two_operators_who_deactivate_each_other_one_stays() -> None:
     root, other = (factories.UserFactory(username=name, is_staff=True, is_superuser=True) for name in ("root", "other"))
