@@ -117,13 +117,16 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
         # Each attempt is counted before the password is checked, so a hundred at once are still no more than ten.
         network = ratelimit.client_network(self.request)
         count_try(self.request, "login-address", network, ADDRESS_RATE)
-        person = User.known_as(typed)
-        username, last_login = (person.username, person.last_login) if person else (typed, None)
-        # A successful sign-in starts a new count, because it changes the last login.
-        tries_of = f"{username.casefold()} {last_login}"
+        # A username in another case lets nobody in, but its tries count with the right one's: with two counts, which
+        # unknown names do not have, the limit would tell which are known. A successful sign-in starts a new count,
+        # because it changes the last login.
+        person = User.meant_by(typed)
+        name, last_login = (person.username, person.last_login) if person else (typed, None)
+        tries_of = f"{name.lower()} {last_login}"
         count_try(self.request, "login", f"{tries_of} {network}", LOGIN_RATE)
         if person is None or not known_browsers.knows(self.request, person):
             count_try(self.request, "login-name", tries_of, NAME_RATE)
+        username = person.username if person and person.signs_in_as(typed) else typed
         self.cleaned_data["username"] = username
         try:
             return super().clean()

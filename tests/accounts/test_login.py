@@ -10,6 +10,7 @@ from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from agents.desk import claims
 from codservice import ratelimit
@@ -172,6 +173,22 @@ def test_an_unknown_name_is_limited_like_a_known_one(agent: User) -> None:
     for name in ("samira", "nobody"):
         answers = [sign_in("/account/login", name, "wrong").status_code for _ in range(12)]
         assert answers == [200] * 10 + [429] * 2
+
+
+@pytest.mark.parametrize(("tried", "then", "status"), [("{}", "{}", 429), ("{}ß", "{}ss", 200)])
+def test_the_limit_tells_nobody_which_names_are_known(agent: User, tried: str, then: str, status: int) -> None:
+    """Not by their case either, which decides only who is let in."""
+    User.objects.filter(pk=agent.pk).update(last_login=timezone.now())
+    for name in ("samira", "nobody"):
+        answers = {sign_in("/account/login", tried.format(name.upper()), "wrong").status_code for _ in range(10)}
+        assert answers == {200}
+        assert sign_in("/account/login", then.format(name), "wrong").status_code == status, name
+
+
+def test_a_username_in_another_case_lets_nobody_in(agent: User) -> None:
+    for own, others in (("Nadia", ("NADIA", "nadia")), ("ΣΟΦΙΑΣ", ("σοφιας", "σοφιασ"))):
+        factories.AgentFactory(username=own)
+        assert [sign_in("/account/login", name).status_code for name in (*others, own)] == [200, 200, 302]
 
 
 def test_the_lock_is_for_one_person_from_one_address(agent: User, alice: Account) -> None:
