@@ -62,10 +62,11 @@ def turn_off(user: User, password: str) -> None:
 
 
 def forget(user: User) -> None:
-    """Turn codes off for a person who has lost the app; they sign in with the password only."""
+    """Turn codes off, if they are on, for a person who has lost the app; they sign in with the password only."""
     with transaction.atomic():
-        TOTPDevice.objects.filter(user=user).delete()
-        security_log.note_person(Action.CODES_OFF, user)
+        were_on, _ = TOTPDevice.objects.filter(user=user, confirmed=True).delete()
+        if were_on:
+            security_log.note_person(Action.CODES_OFF, user)
 
 
 def _digits(code: str) -> str:

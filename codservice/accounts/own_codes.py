@@ -65,7 +65,8 @@ class CodesPage:
                 case "on":
                     return self._turn_on(request)
                 case "off":
-                    return self._turn_off(request)
+                    if one_time_codes.are_on(request.user):  # else turned off in another tab
+                        return self._turn_off(request)
                 case _look:
                     return self._page(request)
         except PersonChanged as refused:

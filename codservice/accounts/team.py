@@ -231,8 +231,7 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
     with transaction.atomic():
         membership = _lock(account_id, membership_id)
         user, email = membership.user, membership.user.username
-        if one_time_codes.are_on(user):
-            one_time_codes.forget(user)
+        one_time_codes.forget(user)
         membership.delete()
         if not user.get_full_name():
             user.first_name = email

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.test import Client
 from django_otp.oath import totp
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice import logs
 from codservice.accounts import one_time_codes, security_log, staff, team
@@ -200,8 +201,9 @@ def test_what_an_api_key_does_is_noted_under_its_name(alice: Account, api: Any) 
 def test_a_supervisors_doings(agent: User) -> None:
     supervisor = factories.AgentFactory(username="nadia", role="Supervisors")
     browser = browser_of(supervisor, REMOTE_ADDR=ADDRESS)
+    TOTPDevice.objects.create(user=agent, confirmed=True, name="")
     SecurityEntry.objects.all().delete()
-    for action in ("password", "codes", "deactivate", "reactivate"):
+    for action in ("password", "codes", "codes", "deactivate", "reactivate"):
         browser.post(f"/console/people/{agent.id}/", {"action": action})
     assert entries("action", "target", "target_id") == [
         (action, "samira", agent.id)

@@ -12,7 +12,7 @@ from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import one_time_codes
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, SecurityEntry, User
 from tests.factories import PASSWORD
 from tests.harness.client import browser_of
 
@@ -141,6 +141,17 @@ def test_codes_are_turned_off_with_the_password(with_codes: User) -> None:
     assert browser.post(CODES, {"action": "off", "password": PASSWORD}).status_code == 302
     assert browser.get(CODES).status_code == 200
     assert sign_in().status_code == 302
+
+
+def test_codes_that_are_off_are_not_turned_off_again(with_codes: User) -> None:
+    """As in a tab that still shows that they are on."""
+    one_time_codes.forget(with_codes)
+    one_time_codes.forget(with_codes)
+    browser, elsewhere = browser_of(with_codes), browser_of(with_codes)
+    assert browser.post(CODES, {"action": "off", "password": PASSWORD}).status_code == 302
+    assert "Codes are off. You sign in" not in browser.get(CODES).content.decode()
+    assert elsewhere.get(CODES).status_code == 200
+    assert SecurityEntry.objects.filter(action="codes_off").count() == 1
 
 
 def test_whoever_sits_at_the_desk_cannot_guess_the_password(with_codes: User) -> None:
