@@ -204,7 +204,9 @@ WITH known AS (
 INSERT INTO accounts_securityentry AS entry
     (id, created_at, action, outcome, by, actor, target, target_id, account_id, address, count, hour)
 SELECT %(id)s, now(), %(action)s, 'refused', 'stranger', '', target, target_id, account_id,
-    CASE WHEN %(most)s > (SELECT count(*) FROM accounts_securityentry e WHERE e.hour = t.hour AND e.target = t.target)
+    CASE WHEN EXISTS (
+            SELECT FROM accounts_securityentry e WHERE (e.hour, e.target, e.address) = (t.hour, t.target, %(address)s)
+        ) OR %(most)s > (SELECT count(*) FROM accounts_securityentry e WHERE e.hour = t.hour AND e.target = t.target)
         THEN %(address)s ELSE '' END,
     1, hour
 FROM tried t

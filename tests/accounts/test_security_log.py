@@ -131,10 +131,12 @@ def test_deactivated_people_leave_a_trace(agent: User) -> None:
 def test_a_flood_of_refused_tries_fills_nothing(agent: User) -> None:
     for number in range(security_log.MOST_ADDRESSES + 20):
         _try_from(f"203.0.113.{number}", "nobody")
+    _try_from("203.0.113.0", "nobody")
     _try_from("198.51.100.1", "samira")
     refused = SecurityEntry.objects.filter(target="")
     assert refused.count() == security_log.MOST_ADDRESSES + 1
     assert refused.get(address="").count == 20
+    assert refused.get(address="203.0.113.0").count == 2, "an address that has an entry keeps it"
     assert SecurityEntry.objects.get(target="samira").address == "198.51.100.1", "one flood hides no other"
 
 
