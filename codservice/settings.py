@@ -454,7 +454,7 @@ MESSAGE_STORAGE = "codservice.middleware.MessageStorage"
 
 # --- What browsers are told: redirects, cookies, headers ------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^metrics$", r"^api/v1"]  # read by machines from inside; refused by the API's gate
+SECURE_REDIRECT_EXEMPT = [r"^api/v1"]  # refused by the API's gate
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS

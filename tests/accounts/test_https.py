@@ -44,6 +44,12 @@ def test_a_page_over_plain_http_is_redirected(client: ApiClient) -> None:
 
 
 @pytest.mark.usefixtures("https")
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz"])
+def test_what_machines_read_from_inside_is_answered_over_plain_http(client: ApiClient, path: str) -> None:
+    assert client.get(path).status_code == 200
+
+
+@pytest.mark.usefixtures("https")
 @pytest.mark.parametrize("case", ["200", "401", "404", "429", "500"])
 def test_every_answer_has_the_headers_for_security(alice: Account, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     alice.rate_limit = 1
