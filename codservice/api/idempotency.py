@@ -34,9 +34,10 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
     """Make a view's method run once for each `Idempotency-Key`. Repeated requests get the kept answer.
 
     What the method writes and the kept answer are committed together, so that no crash can come between them. A
-    refusal (422) is an answer and is kept, so the method must have written nothing when it refuses. An error of ours
-    (5xx) is not kept. Without the header the method is simply called. Raises Invalid for a key that cannot be used or
-    that was used with another body, MalformedJSON without a body, and StillRunning.
+    refusal (422) is an answer and is kept, so the method must have written nothing when it refuses. Other refusals,
+    which may pass, and errors of ours (5xx) are not kept. Without the header the method is simply called. Raises
+    Invalid for a key that cannot be used or that was used with another body, MalformedJSON without a body, and
+    StillRunning.
     """
 
     @wraps(view)
@@ -56,6 +57,8 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
                 try:
                     response = view(self, request, *args, **kwargs)
                 except Refused as error:
+                    if error.status != 422:
+                        raise
                     response = cast(Response, exception_handler(error, {}))
                 _keep(account_id, key, fingerprint, response)
                 return response

@@ -13,6 +13,7 @@ from django.db.models import F
 from codservice.api import idempotency
 from codservice.api.models import IdempotencyRecord
 from codservice.api.tasks import forget_idempotency_keys
+from codservice.errors import Refused
 from codservice.retention import DatabaseClock
 from orders import importing
 from orders.models import Order, OrderItem
@@ -144,6 +145,20 @@ def test_a_refusal_is_an_answer_and_is_kept(api, alice):
     assert (first.status_code, again.status_code) == (422, 422)
     assert again.content == first.content
     assert again.headers["Idempotent-Replayed"] == "true"
+
+
+def test_a_refusal_that_may_pass_is_not_kept(api, monkeypatch):
+    class TooSoon(Refused):
+        status = 409
+
+    def refuse(*args, **kwargs):
+        raise TooSoon("Not now.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(importing, "import_orders", refuse)
+        assert send(api, "1").status_code == 409
+    answer = send(api, "1")
+    assert (answer.status_code, "Idempotent-Replayed" in answer.headers) == (201, False)
 
 
 def test_a_body_that_is_no_json_is_not_an_answer_worth_keeping(api):
