@@ -32,7 +32,7 @@ from orders.order_files.columns import PHONES, WHOSE
 from orders.reading import with_detail
 from webhooks import redaction
 
-BATCH = 200  # orders that one transaction erases
+BATCH = 200  # orders that one transaction erases, or forgets a former number in
 REFUSED = 50  # refused rows that are read at a time; one may have a megabyte
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
@@ -199,18 +199,20 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
     }
     if not had:
         return
-    told = redaction.events_of(account_id, had).of(had)
-    with transaction.atomic():
-        # Orders are locked before what belongs to them, as in anonymising.
-        list(Order.objects.filter(id__in=had).order_by("id").select_for_update(no_key=True).values_list("id"))
-        for order_id, until in had.items():
-            until_then = OrderEdit.objects.filter(order=order_id, at__lte=until)
-            until_then.exclude(field__regex=_NUMBERS).update(old="", new="")
-        _renew_kept_answers(account_id, had)
-        note()
-        redaction.overwrite(
-            told, anonymising.TOLD, where=lambda data: phones.e164_or_none(data["customer_phone"]) == phone
-        )
+    orders, told = [*had], redaction.events_of(account_id, had)
+    for start in range(0, len(orders), BATCH):
+        ids = orders[start : start + BATCH]
+        with transaction.atomic():
+            # Orders are locked before what belongs to them, as in anonymising.
+            list(Order.objects.filter(id__in=ids).order_by("id").select_for_update(no_key=True).values_list("id"))
+            for order_id in ids:
+                until_then = OrderEdit.objects.filter(order=order_id, at__lte=had[order_id])
+                until_then.exclude(field__regex=_NUMBERS).update(old="", new="")
+            _renew_kept_answers(account_id, ids)
+            note()
+            redaction.overwrite(
+                told.of(ids), anonymising.TOLD, where=lambda data: phones.e164_or_none(data["customer_phone"]) == phone
+            )
 
 
 def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> None:

@@ -379,6 +379,24 @@ def test_a_number_that_was_corrected_is_forgotten_beside_who_anonymises_the_orde
     assert knowing(PHONE, "661223344") == set()
 
 
+def test_a_number_that_was_corrected_in_many_orders_is_forgotten_in_several_transactions(
+    alice: Account, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One alone would keep claims off, and lock all of the orders, until the last of them is done."""
+    monkeypatch.setattr(customer_data, "BATCH", 2)
+    for _ in range(5):
+        order = factories.make_order(alice, phone=PHONE)
+        edit = editing.Edit(customer_phone="0550 99 88 77", phone_e164="+213550998877")
+        editing.edit(order.id, edit, actor=Actor.of_staff(agent))
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert one("SELECT count(DISTINCT xmin::text) FROM orders_orderedit") == 3
+    assert set(OrderEdit.objects.values_list("old", "new")) == {("", "")}
+    assert knowing(PHONE, "661223344") == set()
+    assert (Erasure.objects.count(), SecurityEntry.objects.filter(action="erased").count()) == (1, 1)
+
+
 def test_a_number_that_was_corrected_is_forgotten_in_kept_answers_too(alice: Account, api: ApiClient) -> None:
     sent = factories.order_body(customer_name=NAME, customer_phone=PHONE)
     order = api.post("/api/v1/orders", sent, HTTP_IDEMPOTENCY_KEY="k1").json()
