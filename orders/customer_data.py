@@ -7,7 +7,7 @@ may have tried the API with a real customer's order.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -29,7 +29,7 @@ from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
 from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, has_phone
 from orders.order_files.columns import PHONES, WHOSE
-from orders.reading import with_detail
+from orders.reading import read, with_detail
 from webhooks import redaction
 
 BATCH = 200  # orders that one transaction erases, or forgets a former number in
@@ -180,9 +180,15 @@ def _erase_orders(account_id: UUID, ids: Sequence[UUID], told: redaction.Found) 
 
 
 def _renew_kept_answers(account_id: UUID, ids: Collection[UUID]) -> None:
-    """Overwrite kept answers about these orders with the orders as they are now."""
-    rows = with_detail(Order.objects.filter(id__in=ids)).values()
-    idempotency.overwrite(account_id, {str(row["id"]): structs.asdict(bodies.detail(row)) for row in rows})
+    """Overwrite kept answers about these orders with the orders as they are now.
+
+    Reads only orders that an answer tells of, one by one, because one may have ten megabytes.
+    """
+
+    def now(id_: str) -> dict[str, Any]:
+        return structs.asdict(bodies.detail(read(account_id, UUID(id_))))
+
+    idempotency.overwrite(account_id, {*map(str, ids)}, now)
 
 
 def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import Any, cast
 from uuid import UUID
@@ -83,24 +83,28 @@ SELECT id, body FROM api_idempotencyrecord WHERE account_id = %s AND EXISTS (
 """
 
 
-def overwrite(account_id: UUID, now: Mapping[str, Mapping[str, Any]]) -> None:
-    """Change kept answers: an object whose id is in `now` takes the values of the members given there.
+def overwrite(account_id: UUID, ids: Collection[str], now: Callable[[str], Mapping[str, Any]]) -> None:
+    """Change kept answers: an object with one of these ids takes the values of its members that `now` gives for the id.
 
-    Runs in the caller's transaction. A repeated answer then no longer equals the first one to the byte.
+    `now` is called for ids that are found in an answer, one by one. Runs in the caller's transaction. A repeated answer
+    then no longer equals the first one to the byte.
     """
-    for record in IdempotencyRecord.objects.raw(_NAMING, [account_id, list(now)]):
-        body = dump_json(_overwritten(load_json(bytes(record.body)), now))
+
+    def current(id_: Any) -> Mapping[str, Any]:
+        return now(id_) if isinstance(id_, str) and id_ in ids else {}
+
+    for record in IdempotencyRecord.objects.raw(_NAMING, [account_id, list(ids)]):
+        body = dump_json(_overwritten(load_json(bytes(record.body)), current))
         IdempotencyRecord.objects.filter(id=record.id).update(body=body)
 
 
-def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:
+def _overwritten(data: Any, current: Callable[[Any], Mapping[str, Any]]) -> Any:
     if isinstance(data, list):
-        return [_overwritten(each, now) for each in data]
+        return [_overwritten(each, current) for each in data]
     if not isinstance(data, dict):
         return data
-    given = data.get("id")
-    current = now.get(given, {}) if isinstance(given, str) else {}
-    return {name: current[name] if name in current else _overwritten(value, now) for name, value in data.items()}
+    now = current(data.get("id"))
+    return {name: now[name] if name in now else _overwritten(value, current) for name, value in data.items()}
 
 
 def _fingerprint(request: Request) -> bytes:

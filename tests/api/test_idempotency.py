@@ -62,7 +62,7 @@ def test_an_answer_that_is_forgotten_while_it_is_overwritten_is_no_error(api, al
     order, kept = send(api, "1").json(), IdempotencyRecord.objects.all()
     overwritten = idempotency._overwritten
     monkeypatch.setattr(idempotency, "_overwritten", lambda data, now: kept.delete() and overwritten(data, now))
-    idempotency.overwrite(alice.id, {order["id"]: {"notes": ""}})
+    idempotency.overwrite(alice.id, [order["id"]], lambda id_: {"notes": ""})
     assert not kept.exists()
 
 
@@ -80,7 +80,7 @@ def test_to_overwrite_many_orders_kept_answers_are_gone_through_as_often_as_for_
     def seconds(count):
         named = {order["id"]: {"notes": "x"}} | {str(uuid4()): {"notes": "y"} for _ in range(count - 1)}
         began = time.perf_counter()
-        idempotency.overwrite(alice.id, named)
+        idempotency.overwrite(alice.id, named, named.__getitem__)
         return time.perf_counter() - began
 
     few, many = (min(seconds(count) for _ in range(3)) for count in (1, 500))

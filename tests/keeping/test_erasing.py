@@ -397,6 +397,14 @@ def test_a_number_that_was_corrected_in_many_orders_is_forgotten_in_several_tran
     assert (Erasure.objects.count(), SecurityEntry.objects.filter(action="erased").count()) == (1, 1)
 
 
+def test_orders_that_no_kept_answer_tells_of_are_not_read(alice: Account, nadia: Order) -> None:
+    """Two hundred of them may have ten megabytes each."""
+    IdempotencyRecord.objects.all().delete()
+    with CaptureQueriesContext(connection) as asked:
+        customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+    assert not [each["sql"] for each in asked if "jsonb_build_object" in each["sql"]]
+
+
 def test_a_number_that_was_corrected_is_forgotten_in_kept_answers_too(alice: Account, api: ApiClient) -> None:
     sent = factories.order_body(customer_name=NAME, customer_phone=PHONE)
     order = api.post("/api/v1/orders", sent, HTTP_IDEMPOTENCY_KEY="k1").json()
