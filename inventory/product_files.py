@@ -84,6 +84,7 @@ class ProductRows(Intake):
     batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
 
     def name_of(self, entry: Entry) -> str | None:
+        """Its SKU without marks, for `note`, which does not ask what the catalog has; `take` does."""
         return next(reversed(skus_of(entry[0].cells)), None)
 
     def take(self, entries: Sequence[Entry]) -> Taken:
@@ -92,9 +93,10 @@ class ProductRows(Intake):
         known = self._known(entries)
         for entry in entries:
             (row,) = entry
-            first, cells = self.first_line(entry), row.cells
+            first, cells = row.line, row.cells
             if skus := skus_of(cells):
-                cells = cells | {"sku": next((sku for sku in skus if sku in known), skus[-1])}
+                sku = next((sku for sku in skus if sku in known), skus[-1])
+                first, cells = self._lines.setdefault(sku, row.line), cells | {"sku": sku}
             try:
                 draft = _read(cells, is_known=cells.get("sku") in known)
                 if first != row.line:

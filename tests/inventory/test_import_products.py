@@ -215,6 +215,17 @@ def test_invisible_marks_around_a_sku_are_the_spreadsheets_unless_a_product_has_
     assert [(product[0], product[3]) for product in products(alice)] == [("NEW", 6), ("SKU1", 4), ("\u200fSKU2", 5)]
 
 
+def test_two_products_may_differ_by_invisible_marks_around_their_skus_in_one_file(alice: Account, write: Any) -> None:
+    """As the download has them, which can be sent again."""
+    for sku in ("SKU1", "\u200fSKU1"):
+        ProductFactory(account=alice, sku=sku, name="Robe")
+
+    result, _ = run(write(("SKU1", "", "", "4", ""), ("\u200fSKU1", "", "", "5", ""), ("SKU1", "", "", "6", "")), alice)
+
+    assert (counts(result), result["errors"][0]["errors"]) == ((0, 2, 0, 1), {"sku": ["Line 2 has the same SKU."]})
+    assert [(product[0], product[3]) for product in products(alice)] == [("SKU1", 4), ("\u200fSKU1", 5)]
+
+
 def test_numbers_may_be_written_with_the_digits_of_an_arabic_keyboard(alice: Account, write: Any) -> None:
     result, status = run(write(("A", "Robe", "٢٬٥٠٠٫٥٠", "١٢", "")), alice)
 
