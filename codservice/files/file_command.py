@@ -170,6 +170,7 @@ class FileCommand(Command):
                 # Only what passes when another transaction ends is worth another try.
                 if wait is None or not isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
                     raise
+                until_noted.close()  # it was the commit that failed: there is nothing to note
                 time.sleep(wait)
         return taken
 

@@ -67,7 +67,7 @@ class Intake:
             self.first_line(entry)
 
     def take_in(self, batch: Sequence[Entry]) -> Taken:
-        """Take a batch in, in the caller's transaction or one of its own. May be called again if that was undone."""
+        """Take a batch in, in the caller's transaction. May be called again if that was undone."""
         counts, refused = self.take([entry for entry in batch if _is_whole(entry)])
         refused_here = [(entry, {"": [_SURPLUS]}) for entry in batch if not _is_whole(entry)]
         refused = [*refused, *refused_here]

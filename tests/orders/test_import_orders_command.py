@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO, TextIOWrapper
@@ -351,6 +352,32 @@ def test_stopped_just_after_a_commit_it_knows_what_is_in(
     assert f"Orders: {kept} imported" in said
     assert f"Before you run this again, remove lines 2 to {kept + 1} from the file" in problem
     assert Order.objects.count() == kept
+
+
+@pytest.mark.django_db(transaction=True)
+def test_told_to_stop_after_a_commit_that_failed_it_tries_no_more(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, take, commit = write([row()]), OrderRows.take, BaseDatabaseWrapper.commit
+    batches = []
+
+    def taken(self: OrderRows, entries: Any) -> Any:
+        batches.append(entries)
+        return take(self, entries)
+
+    def refused(self: BaseDatabaseWrapper) -> None:
+        if len(batches) == 1:
+            with self.cursor() as cursor:
+                cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'held' USING ERRCODE = 'lock_not_available'; END $$")
+        commit(self)
+
+    monkeypatch.setattr(OrderRows, "take", taken)
+    monkeypatch.setattr(BaseDatabaseWrapper, "commit", refused)
+    monkeypatch.setattr(time, "sleep", lambda seconds: os.kill(os.getpid(), signal.SIGINT))
+    _said, problem = interrupted(path, alice)
+    assert "Run the same command again" in problem
+    assert len(batches) == 1
+    assert not Order.objects.exists()
 
 
 def test_what_is_to_be_cut_off_are_whole_rows_and_no_heading(
