@@ -40,7 +40,7 @@ GROUND = (
     ("bidi", "mails", "metrics", "observability", "postgresql"),
     ("logs", "secret_file"),
     ("data_folder", "wire"),
-    ("errors", "values", "days", "charts"),
+    ("errors", "values", "days", "charts", "stops"),
 )
 # Names given by Django, DRF and Celery, and those that each room has for its part of one thing.
 SHARED_NAMES = {
@@ -140,6 +140,15 @@ def test_what_starts_loads_rules_and_no_pages(start: str) -> None:
     """People wait for commands, which need neither the API nor the console nor the manual."""
     pages = {"rest_framework.views", "drf_spectacular.generators", "agents.admin", "markdown_it", "phonenumbers"}
     lines = f"{start}\nimport sys\nsys.exit(' '.join({pages} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.stderr.strip() == ""
+
+
+def test_what_takes_files_in_loads_nothing_of_commands() -> None:
+    """Every process of web and worker takes files in."""
+    lines = """import django; django.setup()
+import codservice.uploads.processing, sys
+sys.exit(' '.join({'tqdm', 'codservice.commands'} & sys.modules.keys()))"""
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=CHECKOUT, capture_output=True, text=True)
     assert done.stderr.strip() == ""
 

@@ -16,11 +16,12 @@ from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from codservice.commands import Command, cannot_be_used, stops_wait
+from codservice.commands import Command, cannot_be_used
 from codservice.errors import Errors
 from codservice.files import reports
 from codservice.files.intake import Entry, Intake, Taken, batches, blame, see_line
 from codservice.files.tables import Row, Table, UnreadableTable
+from codservice.stops import stops_wait
 
 MOST_SHOWN = 1000  # refused entries; a report has them all
 MAX_PIPED = 1 << 30  # bytes; they are copied to the folder for temporary files, while a file is read where it is

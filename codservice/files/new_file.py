@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from codservice.commands import stops_wait
+from codservice.stops import stops_wait
 
 
 def draft_of(path: Path) -> Path:

@@ -16,12 +16,12 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
-from codservice.commands import stops_wait
 from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
 from codservice.onebox.binaries import find_client
 from codservice.onebox.postgres import database_of
 from codservice.run.kernel import die_with_parent
+from codservice.stops import stops_wait
 
 # Options of libpq that hold secrets and that no environment variable gives. pg_dump does without them.
 _SECRETS = ("sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
