@@ -228,6 +228,13 @@ def test_a_cell_that_is_shown_in_part_ends_in_dots(browser: Client) -> None:
     assert re.findall(r"<bdi>z+(.)</bdi>", shown) == ["…"]
 
 
+@pytest.mark.parametrize("sign", ["بَ", "e\u0301"])
+def test_so_does_a_cell_with_marks_over_its_letters(browser: Client, sign: str) -> None:
+    upload = send(browser, csv_of([row(wilaya="x", address=sign * 100)]))
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert f"<bdi>{(sign * 100)[:59]}…</bdi>" in page
+
+
 def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
     def unread(page: str) -> tuple[list[str], bool]:
         found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)

@@ -299,6 +299,18 @@ def test_the_product_of_all_rows_gives_way_to_a_rows_own(browser: Client, alice:
     assert list(OrderItem.objects.order_by("order__external_id").values_list("sku", flat=True)) == ["R-2", "R-1"]
 
 
+def test_a_product_for_all_rows_is_found_with_invisible_marks_around_its_sku(browser: Client, alice: Account) -> None:
+    product = ProductFactory(account=alice, sku="SKU1")
+
+    upload = take_in(
+        browser, send(browser, csv_of([row()[:-3]], HEADER[:-3])), product_name_constant="\u200fSKU1",
+        quantity_constant="1",
+    )  # fmt: skip
+
+    assert upload.counts == {"imported": 1, "refused": 0}
+    assert OrderItem.objects.get().product_id == product.id
+
+
 def test_nor_does_the_name_of_all_rows_replace_that_of_a_product_of_the_catalog(
     browser: Client, alice: Account
 ) -> None:
