@@ -149,7 +149,7 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
         if product := next(filter(None, map(catalog.get, skus_of(cells))), None):
             item["product_id"] = str(product.id)
         else:
-            item.setdefault("product_name", sku)
+            item.setdefault("product_name", values.on_one_line(sku))
     if "product_id" in item and not said.get("product_name"):
         item.pop("product_name", None)  # a constant, which must not replace the catalog's name
     return item

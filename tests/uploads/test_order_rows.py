@@ -134,6 +134,13 @@ def test_a_cell_may_have_several_lines(browser: Client) -> None:
     assert third.items.get().attributes == {"couleur": "lin blanc"}
 
 
+def test_so_may_a_sku_that_becomes_the_products_name(browser: Client) -> None:
+    rows = [[*row()[:-3], "Robe\nkabyle", "1", "2500"]]
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER[:-3], "SKU", "Qté", "Prix"])))
+    assert upload.counts == {"imported": 1, "refused": 0}
+    assert OrderItem.objects.get().product_name == "Robe kabyle"
+
+
 def test_size_and_colour_are_attributes(browser: Client) -> None:
     said = [
         ("42", "noir", "", {"taille": "42", "couleur": "noir"}),
