@@ -106,7 +106,7 @@ COLUMNS = (
          "produits commandes", "products", "designation", "designation produit", "designation article",
          "product list", "اسم المنتج", "المنتوج", "اسم المنتوج", "المنتجات", "السلعة", "اسم السلعة",
          "article commande", "articles commandes", "sel3a"),
-        vague=("nom element", "article", "item", "libelle", "description", "modele", "الموديل"),
+        vague=("nom element", "article", "item", "libelle", "description"),
         constant="",
         help=_("One of your SKUs, or a name."),
     ),

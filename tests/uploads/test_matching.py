@@ -127,7 +127,7 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
         ("customer_commune", ["Commune de livraison", "Baladiya", "Nom commune", "بلدية التوصيل", "اسم البلدية"]),
         ("customer_address", ["Adresse exacte", "Adr.", "عنوان الزبون"]),
         ("product_name", ["Produits", "Produit commandé", "Désignation de l'article", "المنتوج", "اسم السلعة"]),
-        ("product_name", ["Article commandé", "Modèle", "sel3a", "الموديل"]),
+        ("product_name", ["Article commandé", "sel3a"]),
         ("colour", ["Coloris"]),
         ("quantity", ["Nb", "Nbre", "Nb de pièces", "Pièces", "Pcs", "Qt", "Qté commandée", "عدد القطع"]),
         ("unit_price", ["P.U.", "P.U. (DA)", "Prix unit.", "Prix de vente", "Prix du produit", "سعر المنتج", "السومة"]),
@@ -233,6 +233,11 @@ def test_so_does_a_cell_with_marks_over_its_letters(browser: Client, sign: str) 
     upload = send(browser, csv_of([row(wilaya="x", address=sign * 100)]))
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
     assert f"<bdi>{(sign * 100)[:59]}…</bdi>" in page
+
+
+def test_a_column_beside_sku_that_may_be_the_model_does_not_replace_the_catalogs_name() -> None:
+    for heading in ("Modèle", "الموديل"):
+        assert meant(["SKU", heading], COLUMNS) == ["sku", ""]
 
 
 def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
