@@ -19,8 +19,8 @@ _TOTALS = {
     key(words)
     for words in (
         *_TO_PAY.headings, *_TO_PAY.vague, "totals", "grand total", "subtotal", "sub total", "sum", "order total",
-        "total amount", "amount due", "totaux", "total général", "sous total", "total HT", "total DA", "total DZD",
-        "montant total TTC", "somme", "المجموع الكلي", "المجموع العام", "الإجمالي الكلي",
+        "total amount", "amount due", "totaux", "sous total", "total HT", "total DA", "total DZD",
+        "montant total TTC", "somme", "المجموع العام", "الإجمالي الكلي",
     )
     if words != "cod"
 }  # fmt: skip
