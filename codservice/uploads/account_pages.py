@@ -27,7 +27,7 @@ from codservice.accounts.sessions import by_itself
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.files.reports import ADDED
+from codservice.files.reports import ADDED, is_of_report
 from codservice.uploads import arrival, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
@@ -179,10 +179,9 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     if upload.status == Status.MATCHING:
         context["form"] = form = form or MatchForm(upload)
         read = {str(field.value()) for field, *_constants in form.pairs()}
+        known = ("", *ADDED) if is_of_report(dict.fromkeys(upload.titles, "")) else ("",)
         context["columns"] = [
-            (place, title, str(place) in read)
-            for place, title in enumerate(upload.titles)
-            if title and title not in ADDED  # these are read in any file that has them
+            (place, title, str(place) in read) for place, title in enumerate(upload.titles) if title not in known
         ]
         context["has_unread"] = not all(is_read for *_, is_read in context["columns"])
         context["sample"] = [_titled(cells, upload) for cells in form.rows[:SHOWN_ROWS]]

@@ -240,11 +240,19 @@ def test_a_column_beside_sku_that_may_be_the_model_does_not_replace_the_catalogs
         assert meant(["SKU", heading], COLUMNS) == ["sku", ""]
 
 
-def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
-    def unread(page: str) -> tuple[list[str], bool]:
-        found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)
-        return [title for is_read, title in found if not is_read], '<div class="field" id="unread">' in page
+def unread(page: str) -> tuple[list[str], bool]:
+    """The columns that the page says are not imported, and whether it says so."""
+    found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)
+    return [title for is_read, title in found if not is_read], '<div class="field" id="unread">' in page
 
+
+@pytest.mark.parametrize("heading", ["line", "refused"])
+def test_a_column_with_one_heading_of_a_report_is_none_that_is_read(browser: Client, heading: str) -> None:
+    upload = send(browser, csv_of([["2", *row()]], [heading, *HEADER]))
+    assert unread(browser.get(f"/account/uploads/{upload.id}").content.decode()) == ([heading], True)
+
+
+def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
     upload = send(browser, csv_of([[*row(), "5 %", "", "x"]], [*HEADER, "Remise <b>", "", "Qté"]))
     page = f"/account/uploads/{upload.id}"
     assert unread(browser.get(page).content.decode()) == (["Remise &lt;b&gt;", "Qté"], True)
