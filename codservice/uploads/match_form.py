@@ -19,6 +19,7 @@ from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Upload
 
 ROWS_LOOKED_AT = 20  # to recognise columns by their cells
+TEXT_LOOKED_AT = 100_000  # characters; fewer than a block of rows has, so that only one is read
 FILES_LOOKED_AT = 20  # the latest ones, to repeat people's corrections
 CAMPAIGN = {"campaign id", "campaign name"}  # headings of an advertisement's leads from Facebook, TikTok or Google
 
@@ -27,7 +28,7 @@ class MatchForm(Form):
     """Asks which of the file's columns holds each of ours, or for some of ours which text all rows have instead."""
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
-        self.rows = [row.cells for row in islice(upload.rows(), ROWS_LOOKED_AT)]
+        self.rows = _first_rows(upload)
         self.fingerprint = _with_campaign(upload, self.rows)
         super().__init__(data, initial=_proposal(upload, self.rows, self.fingerprint), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
@@ -90,6 +91,18 @@ class MatchForm(Form):
     def constants(self) -> dict[str, str]:
         texts = {column.name: self.cleaned_data.get(_constant(column.name)) for column in self.intake.columns}
         return {name: text for name, text in texts.items() if text and self.cleaned_data.get(name) is None}
+
+
+def _first_rows(upload: Upload) -> list[list[str]]:
+    """The cells of up to ROWS_LOOKED_AT rows, fewer where the first have more than TEXT_LOOKED_AT."""
+    rows: list[list[str]] = []
+    text = 0
+    for row in islice(upload.rows(), ROWS_LOOKED_AT):
+        rows.append(row.cells)
+        text += sum(len(cell) + 1 for cell in row.cells)
+        if text > TEXT_LOOKED_AT:
+            break
+    return rows
 
 
 def _constant(name: str) -> str:

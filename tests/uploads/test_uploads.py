@@ -645,6 +645,17 @@ def test_a_page_costs_the_same_however_large_the_file_is(browser: Client) -> Non
     assert counts[:3] == counts[3:]
 
 
+def test_the_page_that_matches_columns_costs_the_same_however_large_the_rows_are(browser: Client) -> None:
+    """20 rows of a spreadsheet may be 20 megabytes in as many blocks."""
+    counts = []
+    for address in ("rue 1", "x" * 200_000):
+        upload = send(browser, csv_of(row(number, address=address) for number in range(20)))
+        with CaptureQueriesContext(connection) as queries:
+            assert browser.get(f"/account/uploads/{upload.id}").status_code == 200
+        counts.append(sum("uploads_" in each["sql"] for each in queries))
+    assert counts[1] <= counts[0] <= 6
+
+
 def test_files_and_refused_rows_are_forgotten(browser: Client) -> None:
     done = take_in(browser, send(browser, csv_of([row("A1", phone="1")])))
     waiting = send(browser, csv_of([row("A2")]))
