@@ -207,10 +207,10 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
         return
     orders, told = [*had], redaction.events_of(account_id, had)
     for start in range(0, len(orders), BATCH):
-        ids = orders[start : start + BATCH]
         with transaction.atomic():
-            # Orders are locked before what belongs to them, as in anonymising.
-            list(Order.objects.filter(id__in=ids).order_by("id").select_for_update(no_key=True).values_list("id"))
+            # Orders are locked before what belongs to them, as in anonymising. Test orders may be deleted by now.
+            some = Order.objects.filter(id__in=orders[start : start + BATCH]).order_by("id")
+            ids = list(some.select_for_update(no_key=True).values_list("id", flat=True))
             for order_id in ids:
                 until_then = OrderEdit.objects.filter(order=order_id, at__lte=had[order_id])
                 until_then.exclude(field__regex=_NUMBERS).update(old="", new="")
