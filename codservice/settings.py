@@ -541,6 +541,10 @@ CELERY_TASK_IGNORE_RESULT = True
 # Anyone who can write to Redis can start any task with any arguments. JSON executes nothing, and tasks trust no
 # argument that matters.
 CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_DEFAULT_QUEUE = "celery"  # a list in Redis
+# Messages that wait in it, beyond which neither beat nor commits send more. Only workers drop what has expired: without
+# any, some days of messages would fill Redis.
+MOST_MESSAGES = 1000
 CELERY_BEAT_SCHEDULER = "codservice.run.beat:Scheduler"
 # Messages expire by the clocks of two hosts, beat's and the worker's: after minutes, so that seconds of skew are
 # harmless.

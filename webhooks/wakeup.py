@@ -2,7 +2,8 @@
 
 A wake-up may be lost, doubled or late: the rows are the queue, and workers look every few seconds. Many commits share
 one ring: whoever finds that the bell has been rung does not ring again until a worker has heard it. Workers listen on a
-Redis channel, which is three times as fast as a Celery task; where no worker listens, a task is sent.
+Redis channel, which is three times as fast as a Celery task; where no worker listens and few messages
+wait, a task is sent.
 """
 
 import logging
@@ -24,12 +25,13 @@ _GATHERS_FOR = 0.01  # seconds after a ring in which commits share the next: one
 _PAUSE = 2.0  # seconds that Redis is left alone after it did not answer
 
 _redis = redis.Redis.from_url(settings.REDIS_URL, **settings.REDIS_CLIENT)
+_KEYS = [_BELL, settings.CELERY_TASK_DEFAULT_QUEUE]
 # Unlike a key, a channel is shared by all databases of a Redis, which may serve several installations.
 _CHANNEL = f"{_BELL}:{_redis.get_connection_kwargs().get('db') or 0}"
-# One round trip. Returns how many workers heard it, or -1 when it was rung already.
+# One round trip. Returns whether a task is needed: it was not rung already, nobody heard it, and few messages wait.
 _ring = _redis.register_script("""
-if redis.call('SET', KEYS[1], 1, 'NX', 'PX', ARGV[1]) then return redis.call('PUBLISH', ARGV[2], '') end
-return -1
+if not redis.call('SET', KEYS[1], 1, 'NX', 'PX', ARGV[1]) then return false end
+return redis.call('PUBLISH', ARGV[2], '') == 0 and redis.call('LLEN', KEYS[2]) < tonumber(ARGV[3])
 """)
 _paused_until = 0.0
 
@@ -45,7 +47,7 @@ def ring() -> None:
     if time.monotonic() < _paused_until:
         return
     try:
-        if _ring(keys=[_BELL], args=[_RINGS_FOR, _CHANNEL]) == 0:
+        if _ring(keys=_KEYS, args=[_RINGS_FOR, _CHANNEL, settings.MOST_MESSAGES]):
             app.send_task("webhooks.tasks.deliver", retry=False, expires=30)
     except Exception as error:  # kombu raises what its transports raise
         _paused_until = time.monotonic() + _PAUSE

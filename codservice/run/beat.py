@@ -15,6 +15,7 @@ from typing import Any
 from celery import Celery, beat
 from celery.schedules import schedule
 from celery.signals import setup_logging
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from codservice import logs
@@ -51,6 +52,7 @@ class Scheduler(beat.Scheduler):
 
     def apply_entry(self, entry: beat.ScheduleEntry, producer: Any = None) -> None:
         try:
+            self._need_room()
             self.apply_async(entry, producer=producer, advance=False)
         except Exception as error:  # kombu raises what its transports raise
             # The next message connects anew: if Redis' address has moved, a replica may have answered that had it.
@@ -60,6 +62,13 @@ class Scheduler(beat.Scheduler):
             if time.monotonic() >= self._quiet_until:
                 self._quiet_until = time.monotonic() + QUIET_SECONDS
                 logger.warning("beat cannot send messages to Redis: %s", error)
+
+    def _need_room(self) -> None:
+        """Raise an error if many messages wait already."""
+        with self.connection.default_channel.conn_or_acquire() as client:
+            waiting = client.llen(settings.CELERY_TASK_DEFAULT_QUEUE)
+        if waiting >= settings.MOST_MESSAGES:
+            raise BufferError(f"{waiting} wait there, and no worker takes them")
 
 
 def _now() -> datetime:

@@ -23,7 +23,7 @@ from tests.harness.processes import CHECKOUT
 
 @pytest.fixture
 def app():
-    made = Celery("test", set_as_current=False)
+    made = Celery("test", set_as_current=False, broker=settings.CELERY_BROKER_URL)
     made.conf.beat_schedule = {
         "often": {"task": "tests.often", "schedule": 0.05, "options": {"expires": 60}},
         "seldom": {"task": "tests.seldom", "schedule": 3600},
@@ -98,6 +98,20 @@ def test_a_redis_that_refuses_is_told_of_in_one_line_a_minute(app, sent, monkeyp
     (line,) = caplog.messages
     assert "read only replica" in line
     assert caplog.records[0].exc_info is None
+
+
+def test_without_a_worker_messages_do_not_fill_redis(app, monkeypatch, caplog):
+    monkeypatch.setattr(settings, "MOST_MESSAGES", 5)
+    app.conf.beat_schedule["often"]["schedule"] = 0
+    scheduler = Scheduler(app)
+    with redis.Redis.from_url(settings.REDIS_URL) as broker:
+        for _ in range(2):
+            for _ in range(50):
+                scheduler.tick()
+            assert broker.llen("celery") == 5
+            broker.delete("celery")  # workers take them
+    scheduler.connection.release()
+    assert "5 wait there, and no worker takes them" in caplog.messages[0]
 
 
 def test_where_the_address_of_redis_moves_it_goes_along(app, tmp_path):

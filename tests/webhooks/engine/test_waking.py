@@ -131,6 +131,24 @@ def test_a_commit_after_the_bell_was_heard_rings_again(webhook_to, receiver, ali
     assert messages() == 2
 
 
+def test_without_a_worker_wake_ups_do_not_fill_redis(monkeypatch):
+    monkeypatch.setattr(settings, "MOST_MESSAGES", 5)
+    for _ in range(2):
+        for _ in range(50):
+            wakeup.ring()
+            wakeup.hear()
+        assert messages() == 5
+        redis.Redis.from_url(settings.REDIS_URL).delete("celery")  # workers take them
+
+
+def test_who_listens_is_woken_however_many_messages_wait(webhook_to, receiver, alice, heard, monkeypatch):
+    monkeypatch.setattr(settings, "MOST_MESSAGES", 0)
+    webhook_to(receiver.url())
+    before = len(heard)
+    publish(alice)
+    eventually(lambda: len(heard) > before)
+
+
 @pytest.fixture
 def heard():
     """Grows by one whenever somebody who listens has heard the bell."""
