@@ -101,8 +101,6 @@ class Gateway:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         answer, key, body = Answer(), "", b""
-        if self.is_leaving:
-            send = _parting(send)
         scope["method"] = scope["method"].upper()  # as Django does, so that a login by "post" is seen as one
         try:
             _check_head(scope)
@@ -113,22 +111,22 @@ class Gateway:
                 async with lane:
                     first = await self._in_thread(answer.begin, self._application, request)
             if answer.is_whole and len(first) <= SLICE_BYTES:
-                await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+                await send(self._start(answer.status, answer.headers))
                 await send({"type": "http.response.body", "body": first})
             else:
                 await self._stream(answer, first, request.get(HOLDER, ""), lane, scope, receive, send)
         except _Refused as refused:
-            await _refuse(refused, scope, send)
+            await self._refuse(refused, scope, send)
         except TimeoutError:
             logger.error("a request was not answered within %.0f s", REQUEST_SECONDS)
             is_left_open = answer.give_up()
             said = "It took too long. Try again in a moment." if scope["method"] in _READS else _CUT_SHORT
-            await _refuse(_Refused(503, "unavailable", said), scope, send)
+            await self._refuse(_Refused(503, "unavailable", said), scope, send)
             if is_left_open:
                 await self._in_thread(answer.close)
         except Exception:
             logger.exception("the application failed before it answered")
-            await _refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
+            await self._refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
         finally:
             self._bodies.give_back(key, len(body))
 
@@ -197,7 +195,7 @@ class Gateway:
         self._streams[holder] += 1
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
-            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+            await send(self._start(answer.status, answer.headers))
             await self._send_in_slices(answer, piece, lane, gone, send)
         except Exception as error:
             if isinstance(error, TimeoutError):
@@ -242,6 +240,33 @@ class Gateway:
         for _ in range(SERVER_SLICES):
             if not gone.done():
                 patience = await _send_slice(b"", patience, send)
+
+    def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> Message:
+        """Return the message that begins an answer."""
+        if self.is_leaving:
+            headers = [*headers, (b"connection", b"close")]
+        return {"type": "http.response.start", "status": status, "headers": headers}
+
+    async def _refuse(self, refused: "_Refused", scope: Message, send: Send) -> None:
+        metrics.REQUESTS.labels("other", "unread", str(refused.status)).inc()
+        sent = dict(scope["headers"])
+        request_id = sent.get(b"x-request-id", b"").decode("latin-1")
+        authorization = sent.get(b"authorization", b"").decode("latin-1")
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(refused.body)).encode()),
+            (b"cache-control", b"no-store"),
+            (b"vary", b"Authorization"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"x-request-id", logs.sane_request_id(request_id).encode()),
+            *refused.headers,
+        ]
+        if shows_test_key(authorization):
+            headers.append((b"x-service-mode", b"test"))
+        if refused.status in (429, 503):
+            headers.append((b"retry-after", b"1"))
+        await send(self._start(refused.status, headers))
+        await send({"type": "http.response.body", "body": refused.body})
 
 
 def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, int]:
@@ -295,15 +320,6 @@ class _Room:
             del self._of[key]
 
 
-def _parting(send: Send) -> Send:
-    async def parting(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-        await send(message)
-
-    return parting
-
-
 def _is_search(scope: Message) -> bool:
     """Whether it is a search by merchants or strangers; the console's searches have their own indexes."""
     if scope["raw_path"].startswith(b"/console/"):
@@ -327,28 +343,6 @@ class _Refused(Exception):
         self.status = status
         self.headers: list[tuple[bytes, bytes]] = []
         self.body = json.dumps({"error": code, "message": message}).encode()
-
-
-async def _refuse(refused: _Refused, scope: Message, send: Send) -> None:
-    metrics.REQUESTS.labels("other", "unread", str(refused.status)).inc()
-    sent = dict(scope["headers"])
-    request_id = sent.get(b"x-request-id", b"").decode("latin-1")
-    authorization = sent.get(b"authorization", b"").decode("latin-1")
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(refused.body)).encode()),
-        (b"cache-control", b"no-store"),
-        (b"vary", b"Authorization"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"x-request-id", logs.sane_request_id(request_id).encode()),
-        *refused.headers,
-    ]
-    if shows_test_key(authorization):
-        headers.append((b"x-service-mode", b"test"))
-    if refused.status in (429, 503):
-        headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": refused.body})
 
 
 async def _send_slice(data: bytes, patience: float, send: Send) -> float:

@@ -328,6 +328,29 @@ def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, t
             assert b"\r\nconnection: close\r\n" in data.lower()
 
 
+def test_whoever_waits_for_an_answer_when_the_webs_stop_hears_that_the_connection_ends(tmp_path):
+    """Otherwise the next request of a proxy may come when it has ended. A POST is not sent again: it would fail."""
+    with (
+        running_web(LAST_SECONDS="5", WEB_WORKERS="1", HELD=str(tmp_path)) as (port, pid),
+        connect(port) as waiting,
+        connect(port) as other,
+    ):
+        waiting.sendall(b"GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        eventually(lambda: any(tmp_path.iterdir()))
+        os.kill(pid, signal.SIGTERM)
+        eventually(lambda: ends_with_its_answer(other))
+        (tmp_path / "go").touch()
+        assert ends_with_its_answer(waiting, is_asked=True)
+
+
+def ends_with_its_answer(connection: socket.socket, *, is_asked: bool = False) -> bool:
+    if not is_asked:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    status, data = whole_answer(connection)
+    assert status == 200
+    return b"\r\nconnection: close\r\n" in data.lower()
+
+
 def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
     """It leaves only when the process above tells it to, and does not use the handler inherited from there."""
     with running_web(TOLD_AT_FORK="", LAST_SECONDS="0.1") as (_, pid):
