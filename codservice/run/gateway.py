@@ -15,7 +15,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -108,8 +107,7 @@ class Gateway:
             async with asyncio.timeout(REQUEST_SECONDS):
                 key, body = await self._read(scope, receive)
                 request = environ(scope, body)
-                async with lane:
-                    first = await self._in_thread(answer.begin, self._application, request)
+                first = await self._in_lane(lane, answer.begin, self._application, request)
             if answer.is_whole and len(first) <= SLICE_BYTES:
                 await send(self._start(answer.status, answer.headers))
                 await send({"type": "http.response.body", "body": first})
@@ -130,10 +128,17 @@ class Gateway:
         finally:
             self._bodies.give_back(key, len(body))
 
-    def _lane(self, scope: Message) -> AbstractAsyncContextManager[Any]:
+    def _lane(self, scope: Message) -> "_Lane | None":
         if scope["method"] == "POST" and unquote_to_bytes(scope["raw_path"]) in DOORS:
             return self._door
-        return self._searches if _is_search(scope) else nullcontext()
+        return self._searches if _is_search(scope) else None
+
+    async def _in_lane(self, lane: "_Lane | None", step: Callable[..., bytes], *arguments: Any) -> bytes:
+        """Run a step in a thread. It holds its lane until it ends, also when nobody waits for it any more."""
+        if lane is None:
+            return await self._in_thread(step, *arguments)
+        await lane.acquire()
+        return await self._in_thread(step, *arguments, ended=lane.release)
 
     async def _read(self, scope: Message, receive: Receive) -> tuple[str, bytes]:
         """Read the body, or as much of it as is kept. Returns the key whose room it takes, and the body."""
@@ -183,7 +188,7 @@ class Gateway:
         answer: Answer,
         piece: bytes,
         holder: str,
-        lane: AbstractAsyncContextManager[Any],
+        lane: "_Lane | None",
         scope: Message,
         receive: Receive,
         send: Send,
@@ -225,7 +230,7 @@ class Gateway:
         self,
         answer: Answer,
         piece: bytes,
-        lane: AbstractAsyncContextManager[Any],
+        lane: "_Lane | None",
         gone: asyncio.Future[None],
         send: Send,
     ) -> None:
@@ -234,8 +239,7 @@ class Gateway:
         while piece and not gone.done():
             for start in range(0, len(piece), SLICE_BYTES):
                 patience = await _send_slice(piece[start : start + SLICE_BYTES], patience, send)
-            async with lane:
-                piece = await self._in_thread(answer.next)
+            piece = await self._in_lane(lane, answer.next)
         # Once it takes these, which are nothing to the client, the server holds no more slices.
         for _ in range(SERVER_SLICES):
             if not gone.done():
@@ -285,7 +289,7 @@ class _Door:
         self._free = asyncio.Semaphore(1)
         self._waiting = 0
 
-    async def __aenter__(self) -> None:
+    async def acquire(self) -> None:
         if self._waiting >= MOST_AT_DOOR:
             raise _Refused(503, "unavailable", "Too many people are signing in. Try again in a moment.")
         self._waiting += 1
@@ -294,8 +298,11 @@ class _Door:
         finally:
             self._waiting -= 1
 
-    async def __aexit__(self, *failure: object) -> None:
+    def release(self) -> None:
         self._free.release()
+
+
+_Lane = asyncio.Semaphore | _Door
 
 
 class _Room:

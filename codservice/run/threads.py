@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_Step = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
+_Step = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...], Callable[[], object]]
 
 
 class Threads:
@@ -25,13 +25,14 @@ class Threads:
         for number in range(count):
             threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
 
-    async def run(self, step: Callable[..., T], *arguments: Any) -> T:
+    async def run(self, step: Callable[..., T], *arguments: Any, ended: Callable[[], object] = lambda: None) -> T:
+        """Run a step and return its result. `ended` is called once it is over, even if nobody waits for it any more."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
             if self._idle:
-                self._idle.pop().put((done, step, arguments))
+                self._idle.pop().put((done, step, arguments, ended))
             else:
-                self._waiting.append((done, step, arguments))
+                self._waiting.append((done, step, arguments, ended))
         return await done
 
     def _work(self) -> None:
@@ -45,23 +46,25 @@ class Threads:
             _run_step(*given.get())
 
 
-def _run_step(done: asyncio.Future[Any], step: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Run a step and hand its result to the loop.
+def _run_step(
+    done: asyncio.Future[Any], step: Callable[..., Any], arguments: tuple[Any, ...], ended: Callable[[], object]
+) -> None:
+    """Run a step, unless nobody waits for it any more, and hand its result to the loop.
 
     In a function of its own, so that a waiting thread keeps no request alive in its variables.
     """
-    if done.cancelled():
-        return
     result = error = None
     try:
-        result = step(*arguments)
+        if not done.cancelled():
+            result = step(*arguments)
     except BaseException as raised:  # also SystemExit, or a panic in Rust, which would end the thread
         error = RuntimeError(f"a request ended with {type(raised).__name__}")
         error.__cause__ = raised
-    done.get_loop().call_soon_threadsafe(_settle, done, result, error)
+    done.get_loop().call_soon_threadsafe(_settle, done, result, error, ended)
 
 
-def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None, ended: Callable[[], object]) -> None:
+    ended()
     if done.cancelled():
         return
     if error:

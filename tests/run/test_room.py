@@ -294,6 +294,27 @@ async def test_searches_leave_a_thread_to_the_others() -> None:
 
 
 @in_loop
+async def test_a_search_that_is_given_up_keeps_its_thread_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 0.1)
+    with held_searches() as (searching, over):
+        begun = []
+
+        def noted(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+            begun.append(environ["QUERY_STRING"])
+            return searching(environ, start_response)
+
+        served = Gateway(noted, 2)
+        for _ in range(3):
+            assert (await Client(served, "/", query=b"q=z").done()).status == 503
+        assert len(begun) <= 1
+        monkeypatch.setattr(gateway, "REQUEST_SECONDS", PATIENCE)
+        assert (await Client(served, "/").done()).answer == b"ok"
+        next_one = Client(served, "/", query=b"q=z")
+        over.set()
+        assert (await next_one.done()).answer == b"ok"
+
+
+@in_loop
 async def test_whatever_a_request_raises_it_is_answered_and_its_thread_takes_the_next() -> None:
     class PanicException(BaseException):
         """As extensions in Rust raise it."""
