@@ -25,6 +25,8 @@ STABLE_SECONDS = 1.0
 # The same for a process without a readiness test.
 UNTESTED_STABLE_SECONDS = 5.0
 POLL_SECONDS = 0.05
+# Until the service is up, it is asked as often, and after so many times, as in an outage of hours, each second.
+FIRST_LOOKS = 200
 LOOK_SECONDS = 60.0  # between looks at logs that grow
 
 
@@ -88,6 +90,7 @@ class Supervisor:
         self._stop_order = stop_order
         self._is_up = is_up
         self._announced = False
+        self._looks = 0
         self._stop_signals = 0
         self._wake, self._waker = socket.socketpair()
 
@@ -144,7 +147,9 @@ class Supervisor:
         for child in self._children:
             if not child.is_ready:
                 return POLL_SECONDS if child.popen else max(0.0, child.restart_at - time.monotonic())
-        return LOOK_SECONDS if self._announced else POLL_SECONDS
+        if self._announced:
+            return LOOK_SECONDS
+        return POLL_SECONDS if self._looks < FIRST_LOOKS else 1.0
 
     def _start_due(self) -> None:
         """Go down the list as far as everything is ready, and start what is not running."""
@@ -160,6 +165,7 @@ class Supervisor:
             if not child.is_ready or self._stop_signals:
                 return
         if not self._announced:
+            self._looks += 1
             self._announced = self._is_up()
 
     def _start(self, child: _Slot) -> None:

@@ -254,6 +254,27 @@ def test_what_cannot_even_be_started_when_all_were_up_is_tried_again(tmp_path):
     assert running.wait(PATIENCE) == 0
 
 
+def test_what_is_not_up_for_an_hour_is_asked_each_second_and_not_more_often(tmp_path):
+    an_hour_passes = """
+        from types import SimpleNamespace
+        passed, asked = 0, 0
+        def up():
+            global asked
+            asked += 1
+        def select(readable, writable, exceptional, seconds):
+            global passed
+            passed += seconds
+            if passed > 3600:
+                print(asked)
+                sys.stdout.flush()
+                os._exit(0)
+            return [], [], []
+        supervisor.select = SimpleNamespace(select=select)
+    """
+    said, _ = supervise(tmp_path, "[]", before=an_hour_passes).communicate(timeout=PATIENCE)
+    assert 3600 <= int(said) < 4000
+
+
 def test_functions_run_in_forks_and_are_treated_alike(tmp_path):
     running = supervise(
         tmp_path,
