@@ -8,6 +8,8 @@ import fcntl
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -142,6 +144,24 @@ def make_data_folder(layout: Layout) -> None:
         raise CannotStart(f"DATA_DIR {layout.data} cannot be created: {error.strerror}.") from error
     if not os.access(layout.data, os.W_OK | os.X_OK):
         raise CannotStart(f"DATA_DIR {layout.data} is not writable for user id {os.geteuid()}.")
+
+
+@contextmanager
+def kept_from_cleaners(layout: Layout) -> Iterator[None]:
+    """Keep systemd-tmpfiles from the runtime folder while the block runs.
+
+    Where that is in /tmp, it would delete programs that were not started for ten days. It passes over locked folders.
+    """
+    try:
+        folder = os.open(layout.runtime, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:  # all servers are others'
+        yield
+        return
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(folder)
 
 
 def hold(layout: Layout) -> IO[str] | None:

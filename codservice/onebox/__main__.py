@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from codservice.data_folder import Layout, data_dir, hold, is_set
+from codservice.data_folder import Layout, data_dir, hold, is_set, kept_from_cleaners
 from codservice.errors import CannotStart
 from codservice.onebox.process import Process
 from codservice.onebox.service import STOP_ORDER, processes
@@ -37,7 +37,8 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         with lock:
             try:
                 listed = list_processes(layout, web)
-                return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout)).run()
+                with kept_from_cleaners(layout):
+                    return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout)).run()
             finally:
                 # It only has sockets without a listener, and copies of programs.
                 shutil.rmtree(layout.runtime, ignore_errors=True)

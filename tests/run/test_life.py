@@ -1,6 +1,7 @@
 """Start, stop, restart: with real PostgreSQL and Valkey, and stand-ins for our own processes."""
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -49,6 +50,7 @@ def test_whatever_ends_it_the_next_start_goes_on(run):
     assert service.query("SHOW listen_addresses") == ""
     service.query("CREATE TABLE kept AS SELECT 7 AS number")
     assert len(below) > 5
+    assert is_locked(layout.runtime)  # or systemd-tmpfiles would delete programs there that are not started for long
 
     assert service.stop() == 0
     assert not [line for pid, line in below.items() if is_alive(pid)]
@@ -81,6 +83,17 @@ def test_whatever_ends_it_the_next_start_goes_on(run):
     service = run().wait_until_up()
     assert service.query("SELECT number FROM kept") == 7
     assert service.stop() == 0
+
+
+def is_locked(folder: Path) -> bool:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(opened)
+    return False
 
 
 def test_what_is_killed_is_started_again(run):
