@@ -1,7 +1,7 @@
 """Files of products: their columns' headings, how rows become products and stock, and products as rows."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from decimal import Decimal
 from functools import partial
@@ -84,8 +84,8 @@ class ProductRows(Intake):
     batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
 
     def name_of(self, entry: Entry) -> str | None:
-        """Its SKU without marks, for `note`, which does not ask what the catalog has; `take` does."""
-        return next(reversed(skus_of(entry[0].cells)), None)
+        skus = skus_of(entry[0].cells)
+        return _meant(skus, self._known([entry]) if len(skus) > 1 else ())
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         drafts: list[catalog.Draft] = []
@@ -94,8 +94,7 @@ class ProductRows(Intake):
         for entry in entries:
             (row,) = entry
             first, cells = row.line, row.cells
-            if skus := skus_of(cells):
-                sku = next((sku for sku in skus if sku in known), skus[-1])
+            if sku := _meant(skus_of(cells), known):
                 first, cells = self._lines.setdefault(sku, row.line), cells | {"sku": sku}
             try:
                 draft = _read(cells, is_known=cells.get("sku") in known)
@@ -128,6 +127,11 @@ def skus_of(cells: Mapping[str, str]) -> tuple[str, ...]:
     except ValueError:
         return ()
     return tuple(dict.fromkeys((sku, values.visible_part(sku))))
+
+
+def _meant(skus: Sequence[str], known: Container[str]) -> str | None:
+    """Which of `skus_of` a row means, where `known` are those of existing products; None if it has none."""
+    return next((sku for sku in skus if sku in known), skus[-1] if skus else None)
 
 
 def _could_be_new(cells: Mapping[str, str]) -> bool:

@@ -211,6 +211,8 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
             # Orders are locked before what belongs to them, as in anonymising. Test orders may be deleted by now.
             some = Order.objects.filter(id__in=orders[start : start + BATCH]).order_by("id")
             ids = list(some.select_for_update(no_key=True).values_list("id", flat=True))
+            if not ids:
+                continue
             for order_id in ids:
                 until_then = OrderEdit.objects.filter(order=order_id, at__lte=had[order_id])
                 until_then.exclude(field__regex=_NUMBERS).update(old="", new="")

@@ -26,7 +26,6 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from agents.console import show
-from agents.desk.forms import OLD_PAGE
 from agents.supervision import bulk_changes, for_supervisors, seen_at, stays
 from agents.supervision.bulk_actions import ACTIONS, MOST, BulkAction, Press, Row
 from codservice import values
@@ -79,7 +78,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST" and (seen := seen_at(request)) and form.is_valid():
         rows = [row for row in rows[:MOST] if row.created_at <= seen]
         if (first := request.POST.get("first")) and first != _first(_unchanged(rows, seen), action):
-            messages.warning(request, OLD_PAGE)
+            messages.warning(request, _("The orders have changed since you looked. Check them again."))
             return redirect(request.get_full_path())
         _carry_out(request, action, rows, Press(request.user, seen, form.cleaned_data))
         return redirect(_list(query))

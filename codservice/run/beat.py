@@ -68,7 +68,7 @@ class Scheduler(beat.Scheduler):
         with self.connection.default_channel.conn_or_acquire() as client:
             waiting = client.llen(settings.CELERY_TASK_DEFAULT_QUEUE)
         if waiting >= settings.MOST_MESSAGES:
-            raise BufferError(f"{waiting} wait there, and no worker takes them")
+            raise BufferError(f"{waiting} wait there. Does a worker run?")
 
 
 def _now() -> datetime:

@@ -13,7 +13,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk import claims, decisions, planning
-from agents.desk.forms import OLD_PAGE
 from agents.supervision import bulk, bulk_actions, bulk_changes
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, PersonChanged, User
@@ -29,6 +28,7 @@ from tests.harness.sheets import read_csv, read_records
 from webhooks.models import Event
 
 LIST, BULK = "/console/orders/order/", "/console/bulk/"
+CHANGED = "The orders have changed since you looked. Check them again."
 REFUSED = {"why": "Customer refused", "details": "", "to": ""}
 
 
@@ -211,7 +211,7 @@ def test_a_form_sent_twice_does_not_go_on_to_the_rest(
 ) -> None:
     """The answer was lost, say: what the second press would begin with was not what the preview showed first."""
     monkeypatch.setattr(bulk, "MOST", 3)
-    assert sent_twice(browser, "cancel", REFUSED) == str(OLD_PAGE)
+    assert sent_twice(browser, "cancel", REFUSED) == CHANGED
     assert statuses().count("canceled") == 3
     assert press(browser, "cancel", REFUSED, every="1") == ["1 order is now “Canceled”."]
 
@@ -220,7 +220,7 @@ def test_an_assignment_sent_twice_does_not_go_on_to_the_rest(
     orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_actions.Assign, "most", 2)
-    assert sent_twice(browser, "assign", {"to": str(agent.id)}) == str(OLD_PAGE)
+    assert sent_twice(browser, "assign", {"to": str(agent.id)}) == CHANGED
     assert Order.objects.filter(callback_agent=agent).count() == 2
 
 

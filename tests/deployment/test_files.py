@@ -257,6 +257,7 @@ case "$*" in
     "compose ps"*) grep -v dead webs ;;
     "compose up"*) printf 'new-1\\nnew-2\\n' >> webs ;;
     inspect*oneoff*run-*) echo True ;;
+    inspect*oneoff*gone-*) exit 1 ;;
     inspect*oneoff*) echo False ;;
     inspect*) cat health ;;
     logs*) echo "$4: PORT must be a number" ;;
@@ -270,8 +271,8 @@ esac
 def test_webs_that_do_not_answer_go_and_the_next_try_begins_as_this_one(
     tmp_path: Path, health: str, status: int, second: str
 ) -> None:
-    webs = f"old-1\n{second}\nrun-1\n"
-    left = ["old-1", second, "run-1"] if status else ["run-1", "new-1", "new-2"]
+    webs = f"old-1\n{second}\nrun-1\ngone-1\n"
+    left = ["old-1", second, "run-1", "gone-1"] if status else ["run-1", "gone-1", "new-1", "new-2"]
     for name, text in (("docker", DOCKER), ("sleep", "#!/bin/sh\n"), ("webs", webs), ("health", health)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

@@ -12,9 +12,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.files.intake import NO_NUMBER
-from codservice.files.tables import Table
+from codservice.files.tables import Row, Table
 from inventory.models import Product, StockMovement
 from inventory.product_files import ProductRows
 from tests.factories import ProductFactory
@@ -224,6 +225,18 @@ def test_two_products_may_differ_by_invisible_marks_around_their_skus_in_one_fil
 
     assert (counts(result), result["errors"][0]["errors"]) == ((0, 2, 0, 1), {"sku": ["Line 2 has the same SKU."]})
     assert [(product[0], product[3]) for product in products(alice)] == [("SKU1", 4), ("\u200fSKU1", 5)]
+
+
+def test_what_an_earlier_run_took_in_is_told_apart_by_the_marks_too(alice: Account) -> None:
+    for sku in ("SKU1", "\u200fSKU1"):
+        ProductFactory(account=alice, sku=sku, name="Robe")
+    rows = ProductRows(alice.id, actor=Actor.of_command("import_products"))
+    rows.note([Row(2, {"sku": "\u200fSKU1", "stock_quantity": "4"}, [])])
+
+    later = [[Row(line, {"sku": sku, "stock_quantity": "5"}, [])] for line, sku in ((3, "SKU1"), (4, "\u200fSKU1"))]
+    refused = rows.take(later).refused
+
+    assert [(entry[0].line, errors) for entry, errors in refused] == [(4, {"sku": ["Line 2 has the same SKU."]})]
 
 
 def test_numbers_may_be_written_with_the_digits_of_an_arabic_keyboard(alice: Account, write: Any) -> None:

@@ -397,6 +397,24 @@ def test_a_number_that_was_corrected_in_many_orders_is_forgotten_in_several_tran
     assert (Erasure.objects.count(), SecurityEntry.objects.filter(action="erased").count()) == (1, 1)
 
 
+def test_an_order_that_is_deleted_amid_the_erasure_of_its_former_number_is_no_error(
+    alice: Account, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = factories.order_body(customer_name=NAME, customer_phone=PHONE)
+    order = api.post("/api/v1/orders", sent, HTTP_IDEMPOTENCY_KEY="k1").json()
+    assert api.patch(f"/api/v1/orders/{order['id']}", {"customer_phone": "0550123456"}).status_code == 200
+    found = redaction.events_of
+
+    def found_and_deleted(*arguments: Any) -> redaction.Found:
+        Order.objects.all().delete()
+        return found(*arguments)
+
+    monkeypatch.setattr(redaction, "events_of", found_and_deleted)
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+    assert not Order.objects.exists()
+    assert not Erasure.objects.exists()
+
+
 def test_orders_that_no_kept_answer_tells_of_are_not_read(alice: Account, nadia: Order) -> None:
     """Two hundred of them may have ten megabytes each."""
     IdempotencyRecord.objects.all().delete()

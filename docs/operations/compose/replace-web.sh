@@ -7,7 +7,7 @@ set -eu
 webs() {
     all=$(docker compose ps --all --quiet web)
     for container in $all; do
-        one_off=$(docker inspect --format '{{index .Config.Labels "com.docker.compose.oneoff"}}' "$container")
+        one_off=$(docker inspect --format '{{index .Config.Labels "com.docker.compose.oneoff"}}' "$container") || continue
         [ "$one_off" = True ] || echo "$container"
     done
 }
