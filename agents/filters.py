@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from agents import ages
-from agents.desk.forms import workers
+from agents.desk.workers import workers
 from agents.models import Claim
 from agents.supervision import seen_at
 from codservice import days

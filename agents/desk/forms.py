@@ -1,21 +1,19 @@
 """The call screen's forms. A form produces a value, with which its view makes one call."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID, uuid5
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db import connection
-from django.forms.models import ModelChoiceIterator
 from django.utils import formats, timezone
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from agents.desk import decisions, hours, planning, shown
+from agents.desk.workers import WorkerField
 from codservice.accounts.models import User
-from codservice.form_fields import Form, FreeText, LongSelect
+from codservice.form_fields import Form, FreeText
 from codservice.i18n_tags import listed
 from orders import lifecycle
 from orders.call_words import HandoverReason, SkipReason
@@ -26,7 +24,9 @@ Outcome = CallNote.Outcome
 FARTHEST_CALLBACK = timedelta(days=90)
 OLDEST_PAGE = timedelta(hours=12)  # no session lasts longer
 MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for the reason before it
-MAX_NOTE = CallNote._meta.get_field("note").max_length - 301  # room for reasons before it
+MAX_OWN_WORDS = 200
+# Room for two lines before it: a reason that has a button, and the agent's own words.
+MAX_NOTE = CallNote._meta.get_field("note").max_length - 100 - (MAX_OWN_WORDS + 1)
 OLD_PAGE = _("This page is out of date. Reload it and try again.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 
@@ -51,54 +51,6 @@ def read_seen(sent: list[str]) -> dict[UUID, int]:
         return SeenField(required=False).clean(sent)
     except ValidationError:
         return {}
-
-
-# People who may call customers, with their `display_name`, and the username behind a name that several have.
-_WORKERS = """
-SELECT id, CASE WHEN count(*) OVER (PARTITION BY name) > 1 THEN name || ' (' || username || ')' ELSE name END
-FROM accounts_user u, LATERAL (
-    SELECT left(COALESCE(NULLIF(trim(u.first_name || ' ' || u.last_name), ''), u.username), 255) AS name
-) named
-WHERE u.is_active AND EXISTS (
-    SELECT FROM accounts_user_groups m JOIN auth_group_permissions g ON g.group_id = m.group_id
-        JOIN auth_permission p ON p.id = g.permission_id
-    WHERE m.user_id = u.id AND p.codename = 'work_order'
-) ORDER BY u.first_name, u.username
-"""
-
-
-def workers() -> list[tuple[UUID, str]]:
-    """The ids and names of the people who may call customers.
-
-    A handwritten statement: Django takes longer to build one, and makes a User of each row.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_WORKERS)
-        return cursor.fetchall()
-
-
-class _Workers(ModelChoiceIterator):
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        if self.field.empty_label is not None:
-            yield "", self.field.empty_label
-        yield from (row for row in workers() if row[0] != self.field.but)
-
-
-class WorkerField(forms.ModelChoiceField):
-    """A choice of the people who work on orders, except `but`. Rendering it reads only their names."""
-
-    iterator = _Workers
-    but: UUID | None = None
-
-    def __init__(self, **kwargs: Any) -> None:
-        workers = User.objects.filter(is_active=True, groups__permissions__codename="work_order").distinct()
-        super().__init__(workers, widget=LongSelect, **kwargs)
-
-    def to_python(self, value: Any) -> User | None:
-        worker = super().to_python(value)
-        if worker is not None and worker.pk == self.but:
-            raise ValidationError(self.error_messages["invalid_choice"], params={"value": value})
-        return worker
 
 
 def _own_words(max_length: int) -> FreeText:
@@ -164,8 +116,8 @@ class OutcomeForm(Form):
     details = _own_words(MAX_DETAILS)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
     to = WorkerField(label=_("To whom?"), required=False, empty_label=_("A supervisor"))
-    handover_reason = _own_words(200)
-    skip_reason = _own_words(200)
+    handover_reason = _own_words(MAX_OWN_WORDS)
+    skip_reason = _own_words(MAX_OWN_WORDS)
     pause = forms.BooleanField(required=False)
 
     def __init__(self, data: Any = None, *, claim_id: UUID, agent: User, pause: bool = False) -> None:

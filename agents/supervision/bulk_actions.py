@@ -16,7 +16,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agents.desk import notices
-from agents.desk.forms import ReasonForm, WorkerField
+from agents.desk.forms import ReasonForm
+from agents.desk.workers import WorkerField
 from agents.supervision import bulk_changes, moved, requeued, why_not_moved
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
