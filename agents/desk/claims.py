@@ -22,7 +22,6 @@ from codservice.errors import Refused
 from orders.models import Order, Status
 
 LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
-OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
 MOST_ORDERS = 20  # of one customer at once; the others come after these
 
 
@@ -141,8 +140,7 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
     Any number of agents may ask at once. Orders that another agent is just claiming are passed over. An agent who loses
     the race for a customer with two orders asks again.
     """
-    values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE, "first": first}
-    values |= hours.defaults()
+    values = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "first": first, **hours.parameters()}
     while True:
         with connection.cursor() as cursor:
             cursor.execute(_NEXT, values)

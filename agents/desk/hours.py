@@ -3,9 +3,10 @@
 One piece of SQL says it. Statements that serve, count and find the next call include it; Python gets the windows.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.utils import timezone
 
 from agents.models import CallingRules
 
+OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
 # One row for each account and day with calling hours, or two if the day has a break: from when until when. `{accounts}`
 # and `{days}` select them. A merchant without rules has the defaults of CallingRules.
 WINDOWS = """
@@ -86,17 +88,18 @@ Windows = list[Window]
 
 
 @cache
-def defaults() -> dict[str, Any]:
-    """The default parameters of WINDOWS. They are cached, so do not change them."""
+def parameters() -> Mapping[str, Any]:
+    """The parameters that the SQL above always has: the defaults of CallingRules, and OVERDUE."""
     rules = CallingRules()
-    return {"opens_at": rules.opens_at, "closes_at": rules.closes_at, "days_off": rules.days_off}
+    usual = {"opens_at": rules.opens_at, "closes_at": rules.closes_at, "days_off": rules.days_off}
+    return MappingProxyType(usual | {"overdue": OVERDUE})
 
 
 def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Windows]:
     """The windows of the orders' merchants from today on, in order of time."""
     windows: dict[UUID, Windows] = {}
     with connection.cursor() as cursor:
-        values = {**defaults(), "orders": list(order_ids), "days": days}
+        values = {**parameters(), "orders": list(order_ids), "days": days}
         cursor.execute(f"{_OF_ORDERS} ORDER BY opens_at", values)
         for account_id, *times in cursor.fetchall():
             windows.setdefault(account_id, []).append(Window(*times))
@@ -106,7 +109,7 @@ def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Win
 def of_account(account_id: UUID, days: int) -> Windows:
     """The merchant's windows for today and the given number of days after it."""
     with connection.cursor() as cursor:
-        cursor.execute(f"{_OF_ACCOUNT} ORDER BY opens_at", {**defaults(), "account": account_id, "days": days})
+        cursor.execute(f"{_OF_ACCOUNT} ORDER BY opens_at", {**parameters(), "account": account_id, "days": days})
         return [Window(opens_at, closes_at) for _account_id, opens_at, closes_at in cursor.fetchall()]
 
 

@@ -9,7 +9,6 @@ from django.db.models import Case, QuerySet, Value, When
 from django.utils.translation import gettext as _
 
 from agents.desk import assignment, hours
-from agents.desk.claims import OVERDUE
 from agents.desk.forms import FARTHEST_CALLBACK
 from agents.models import Claim
 from codservice import days
@@ -33,7 +32,7 @@ def counters(agent: User) -> dict[str, int]:
     overdue.
     """
     end_of_day = days.end_of(days.today())
-    values = {"agent": agent.id, "overdue": OVERDUE, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.defaults()}
+    values = {"agent": agent.id, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.parameters()}
     with connection.cursor() as cursor:
         cursor.execute(_COUNTERS, values)
         return dict(zip(_COUNTED, cursor.fetchone(), strict=True))
@@ -191,7 +190,7 @@ class NextCall(NamedTuple):
 
 def next_call(agent: User) -> NextCall | None:
     """When the agent will next be served a customer, if nobody is due now. None when nothing is planned."""
-    values = {"agent": agent.id, "overdue": OVERDUE, "most": COUNTED_TO, **hours.defaults()}
+    values = {"agent": agent.id, "most": COUNTED_TO, **hours.parameters()}
     with connection.cursor() as cursor:
         for ahead in DAYS_AHEAD:
             cursor.execute(_NEXT_DUE, values | {"days": ahead})
