@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
@@ -23,6 +23,13 @@ from orders.models import Order, Status
 
 LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
 MOST_ORDERS = 20  # of one customer at once; the others come after these
+
+
+class Held(NamedTuple):
+    """A customer whom an agent holds."""
+
+    phone: str
+    now: datetime  # by the database's clock
 
 
 class HeldByAnother(Refused):
@@ -174,22 +181,21 @@ def _claim(phone: str, agent: User) -> UUID:
     return row[0]
 
 
-def renew(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
-    """Renew the lease of an agent at work. Returns the customer's phone and the database's time, or None if the claim
-    is no longer theirs.
-    """
+def renew(claim_id: UUID, *, agent: User) -> Held | None:
+    """Renew the lease of an agent at work. None if the claim is no longer theirs."""
     values: dict[str, Any] = {"claim": claim_id, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
         cursor.execute(_RENEW, values)
-        return cursor.fetchone()
+        row = cursor.fetchone()
+    return Held(*row) if row else None
 
 
-def renew_or_read(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
+def renew_or_read(claim_id: UUID, *, agent: User) -> Held | None:
     """Like `renew`. While the database is read-only, the lease is not renewed and the customer can still be read."""
     try:
         return renew(claim_id, agent=agent)
     except OperationalError:
-        return at_now(held(claim_id, agent=agent))
+        return read_held(held(claim_id, agent=agent))
 
 
 def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
@@ -197,9 +203,10 @@ def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
     return Claim.objects.unexpired().filter(id=claim_id, agent=agent)
 
 
-def at_now(claim: ClaimQuerySet) -> tuple[str, datetime] | None:
-    """The claim's customer, by phone, and the database's time, read by one statement. None if the queryset is empty."""
-    return claim.annotate(at=Now()).values_list("phone_e164", "at").first()
+def read_held(claim: ClaimQuerySet) -> Held | None:
+    """The customer of this claim, read by one statement. None if the queryset is empty."""
+    row = claim.annotate(at=Now()).values_list("phone_e164", "at").first()
+    return Held(*row) if row else None
 
 
 def on_customer(phone_e164: str) -> Claim | None:

@@ -127,15 +127,14 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
     held = claims.renew_or_read(claim_id, agent=agent)
     if held is None:
         return None
-    phone, shown_at = held
-    pending, earlier = _theirs(phone)
+    pending, earlier = _theirs(held.phone)
     found = duplicates([entry.order.id for entry in pending])
     numbers = {entry.order.id: number for number, entry in enumerate(pending, 1)}
     for entry in pending:
         entry.duplicates = sorted(found[entry.order.id], key=lambda other: other.id not in numbers)
         entry.duplicate_numbers = sorted(numbers[other.id] for other in entry.duplicates if other.id in numbers)
     counts = Counter(order.status for order in earlier)
-    return Customer(claim_id, shown_at, pending, earlier, dict(counts))
+    return Customer(claim_id, held.now, pending, earlier, dict(counts))
 
 
 def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:

@@ -166,12 +166,11 @@ def _check_held(screen: Screen, order_id: UUID | None = None) -> str:
     held = claims.held(screen.claim_id, agent=screen.agent)
     if order_id:
         held = held.filter(phone_e164__in=Order.live.filter(id=order_id).values("phone_e164"))
-    found = claims.at_now(held)
+    found = claims.read_held(held)
     if found is None:
         raise NotHeld
-    phone, now = found
-    shown.check_age(screen.shown_at, now)
-    return phone
+    shown.check_age(screen.shown_at, found.now)
+    return found.phone
 
 
 def _renew_or_refuse(screen: Screen) -> str:
@@ -179,7 +178,7 @@ def _renew_or_refuse(screen: Screen) -> str:
     found = claims.renew(screen.claim_id, agent=screen.agent)
     if found is None:
         raise NotHeld
-    return found[0]
+    return found.phone
 
 
 def _plans(orders: Sequence[Order], call: Call, to: User | None) -> dict[UUID, CallPlan]:

@@ -235,7 +235,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     order = Order.live.filter(id=order_id).select_related("account").first()
     if held is None or order is None:
         return _to_order(claim_id, order_id)  # the call screen says why
-    is_theirs = order.status == Status.PENDING and order.phone_e164 == held[0]
+    is_theirs = order.status == Status.PENDING and order.phone_e164 == held.phone
     if request.method == "GET" and not is_theirs:  # a form that is sent comes back with what was written
         messages.error(request, notices.what_happened(order_id))
         return _to_order(claim_id, order_id)
