@@ -44,9 +44,9 @@ class NothingToCallFor(Refused):
     code, status = "nothing_to_call_for", 409
 
 
-# `Claim.objects.unexpired()` for handwritten SQL. It uses the statement's clock, like Django's Now, so that a
-# transaction finds due what it has written itself.
-_UNEXPIRED = "c.expires_at > statement_timestamp()"
+# `Claim.objects.unexpired()` for handwritten SQL, in which the claim is `c`. It uses the statement's clock, as Django's
+# Now does, so that a transaction finds due what it has written itself.
+UNEXPIRED = "c.expires_at > statement_timestamp()"
 # The status is a literal, not a parameter, so that prepared statements can use the partial index too.
 _FREE = """
     SELECT o.phone_e164 FROM orders_order o
@@ -96,23 +96,23 @@ WITH {open}, held AS (
 SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.phone FROM free
 """.format(  # noqa: S608  (our own conditions)
     open=f"{hours.OPEN}, {hours.OPEN_LONG}, {assignment.MINE}, {assignment.SERVED}",
-    unexpired=_UNEXPIRED,
+    unexpired=UNEXPIRED,
     served=", ".join(
-        f"({_FREE.format(due=due, may_call=may_call, unexpired=_UNEXPIRED)})" for due, may_call in _IN_ORDER_OF_SERVICE
+        f"({_FREE.format(due=due, may_call=may_call, unexpired=UNEXPIRED)})" for due, may_call in _IN_ORDER_OF_SERVICE
     ),
 )
 _TAKE = f"""
 INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
 VALUES (%(claim)s, %(phone)s, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval)
 ON CONFLICT (phone_e164) DO UPDATE SET expires_at = EXCLUDED.expires_at, agent_id = EXCLUDED.agent_id,
-    id = CASE WHEN {_UNEXPIRED} THEN c.id ELSE EXCLUDED.id END,
-    claimed_at = CASE WHEN {_UNEXPIRED} THEN c.claimed_at ELSE EXCLUDED.claimed_at END
-WHERE NOT {_UNEXPIRED} OR c.agent_id = EXCLUDED.agent_id
+    id = CASE WHEN {UNEXPIRED} THEN c.id ELSE EXCLUDED.id END,
+    claimed_at = CASE WHEN {UNEXPIRED} THEN c.claimed_at ELSE EXCLUDED.claimed_at END
+WHERE NOT {UNEXPIRED} OR c.agent_id = EXCLUDED.agent_id
 RETURNING id
 """  # noqa: S608  (our own condition)
 _RENEW = f"""
 UPDATE agents_claim c SET expires_at = statement_timestamp() + %(lease)s::interval
-WHERE id = %(claim)s AND agent_id = %(agent)s AND {_UNEXPIRED}
+WHERE id = %(claim)s AND agent_id = %(agent)s AND {UNEXPIRED}
 RETURNING phone_e164, statement_timestamp()
 """  # noqa: S608  (our own condition)
 

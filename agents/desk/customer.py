@@ -94,6 +94,11 @@ class Customer:
         return any(entry.duplicates for entry in self.pending)
 
 
+# The orders that a call is about: the first pending ones of the customer with the number `{phone}`, which is SQL too.
+# `decisions.note_call` locks the same.
+_PENDING = f"""FROM orders_order
+    WHERE phone_e164 = {{phone}} AND status = 'pending_confirmation' AND call_state <> 'test'
+    ORDER BY id LIMIT {claims.MOST_ORDERS}"""
 # The customer's pending orders in full and the latest decided ones. Django would take longer to build and compile such
 # a statement than the rest of the screen takes.
 _BELONGING = ", ".join(sql.format(order="o.id", most=MOST_LATEST + 1) for sql in (BELONGING | LATEST).values())
@@ -101,9 +106,7 @@ _THEIRS = f"""
 SELECT {", ".join(f"o.{name}" for name in COLUMNS)},
     a.name, COALESCE(r.script_fr, ''), COALESCE(r.script_ar, ''), whole.*
 FROM (
-    (SELECT true AS waits, * FROM orders_order
-        WHERE phone_e164 = %(phone)s AND status = 'pending_confirmation' AND call_state <> 'test'
-        ORDER BY id LIMIT %(pending)s)
+    (SELECT true AS waits, * {_PENDING.format(phone="%(phone)s")})
     UNION ALL
     (SELECT false, * FROM orders_order
         WHERE phone_e164 = %(phone)s AND status <> 'pending_confirmation' AND call_state <> 'test'
@@ -141,7 +144,7 @@ def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
     """The customer's pending orders, oldest first, and decided orders, newest first."""
     pending, earlier = [], []
     with connection.cursor() as cursor:
-        cursor.execute(_THEIRS, {"phone": phone, "pending": claims.MOST_ORDERS, "earlier": MOST_EARLIER})
+        cursor.execute(_THEIRS, {"phone": phone, "earlier": MOST_EARLIER})
         for row in cursor.fetchall():
             order = Order.from_db(connection.alias, COLUMNS, row[: len(COLUMNS)])
             shop, french, arabic, products, *lists = row[len(COLUMNS) :]
@@ -171,15 +174,11 @@ class Glance(NamedTuple):
     versions: dict[UUID, int]  # of the pending orders
 
 
-_GLANCE = """
-SELECT claim.expires_at - statement_timestamp(), o.id, o.version
-FROM agents_claim claim LEFT JOIN LATERAL (
-    SELECT id, version FROM orders_order
-    WHERE phone_e164 = claim.phone_e164 AND status = 'pending_confirmation' AND call_state <> 'test'
-    ORDER BY id LIMIT %(most)s
-) AS o ON true
-WHERE claim.id = %(claim)s AND claim.agent_id = %(agent)s AND claim.expires_at > statement_timestamp()
-"""
+_GLANCE = f"""
+SELECT c.expires_at - statement_timestamp(), o.id, o.version
+FROM agents_claim c LEFT JOIN LATERAL (SELECT id, version {_PENDING.format(phone="c.phone_e164")}) AS o ON true
+WHERE c.id = %(claim)s AND c.agent_id = %(agent)s AND {claims.UNEXPIRED}
+"""  # noqa: S608  (our own conditions)
 
 
 def glance(claim_id: UUID, *, agent: User) -> Glance | None:
@@ -189,7 +188,7 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
     A handwritten statement, because every open call screen asks every few seconds.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_GLANCE, {"claim": claim_id, "agent": agent.pk, "most": claims.MOST_ORDERS})
+        cursor.execute(_GLANCE, {"claim": claim_id, "agent": agent.pk})
         rows = cursor.fetchall()
     return Glance(rows[0][0], {id_: version for _left, id_, version in rows if id_}) if rows else None
 
