@@ -1,7 +1,7 @@
 """What the call screen shows of one customer, read by a fixed number of statements."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -152,7 +152,8 @@ def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
             if order.status != Status.PENDING:
                 earlier.append(order)
                 continue
-            entry = _whole(order, *([msgspec.json.decode(each) for each in rows] for rows in lists))
+            decoded = ([msgspec.json.decode(each) for each in rows] for rows in lists)
+            entry = _whole(order, dict(zip(BELONGING, decoded, strict=True)))
             entry.has_older = max(len(entry.call_notes), len(entry.edits)) > MOST_LATEST
             del entry.call_notes[MOST_LATEST:], entry.edits[MOST_LATEST:]
             _add_products(entry.lines, [msgspec.json.decode(each) for each in products])
@@ -195,14 +196,17 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
 
 def whole(order: Order) -> WholeOrder:
     """An order from `reading.with_detail`. Lists that were not read stay empty."""
-    return _whole(order, *(getattr(order, name, []) for name in BELONGING))
+    return _whole(order, {name: getattr(order, name, []) for name in BELONGING})
 
 
-def _whole(order: Order, items: list[Any], notes: list[Any], history: list[Any], edits: list[Any]) -> WholeOrder:
-    """The order with its BELONGING lists."""
+def _whole(order: Order, lists: Mapping[str, list[Any]]) -> WholeOrder:
+    """The order with its lists by the names of BELONGING."""
     return WholeOrder(
         order,
-        lines=[OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])}) for row in items],
+        lines=[
+            OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])})
+            for row in lists["detail_items"]
+        ],
         call_notes=[
             CallNote(
                 outcome=row["outcome"],
@@ -211,10 +215,15 @@ def _whole(order: Order, items: list[Any], notes: list[Any], history: list[Any],
                 created_at=datetime.fromisoformat(row["created_at"]),
                 callback_at=row["callback_at"] and datetime.fromisoformat(row["callback_at"]),
             )
-            for row in reversed(notes)
+            for row in reversed(lists["detail_notes"])
         ],
-        status_changes=[StatusChange(**{**row, "at": datetime.fromisoformat(row["at"])}) for row in reversed(history)],
-        edits=[OrderEdit(**{**row, "at": datetime.fromisoformat(row["at"])}) for row in reversed(edits)],
+        status_changes=[
+            StatusChange(**{**row, "at": datetime.fromisoformat(row["at"])})
+            for row in reversed(lists["detail_history"])
+        ],
+        edits=[
+            OrderEdit(**{**row, "at": datetime.fromisoformat(row["at"])}) for row in reversed(lists["detail_edits"])
+        ],
     )
 
 
