@@ -32,24 +32,23 @@ AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-
 
 
 class SeenField(forms.Field):
-    """The versions of the orders on the page, as one `<order id>:<version>` value for each order."""
+    """The versions of the orders on the page, in the form of `shown.as_sent`."""
 
     widget = forms.MultipleHiddenInput
     default_error_messages = {"required": OLD_PAGE}
 
     def to_python(self, value: Any) -> dict[UUID, int]:
         try:
-            pairs = [text.split(":") for text in value or ()]
-            return {UUID(order_id): int(version[:9]) for order_id, version in pairs}
+            return shown.versions_in(value or ())
         except ValueError:
             raise ValidationError(OLD_PAGE) from None
 
 
 def read_seen(sent: list[str]) -> dict[UUID, int]:
-    """The versions that a page sent in its SeenField; empty when any of them cannot be read."""
+    """The versions that a page sent; empty when any of them cannot be read."""
     try:
-        return SeenField(required=False).clean(sent)
-    except ValidationError:
+        return shown.versions_in(sent)
+    except ValueError:
         return {}
 
 

@@ -3,7 +3,7 @@
 Without it, the second press of a double click would decide about the next customer, whom nobody has called.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -28,6 +28,17 @@ class TooSoon(Refused):
         super().__init__(_("This customer has only just appeared. Check who it is, then press again."))
 
 
+def as_sent(versions: Mapping[UUID, int]) -> list[str]:
+    """Orders and their versions as a page holds them and sends them back: `<order id>:<version>` for each."""
+    return [f"{order_id}:{version}" for order_id, version in versions.items()]
+
+
+def versions_in(sent: Iterable[str]) -> dict[UUID, int]:
+    """The versions that a page sent. Raises ValueError."""
+    pairs = [text.split(":") for text in sent]
+    return {UUID(order_id): int(version[:9]) for order_id, version in pairs}
+
+
 def seal(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:
     """Sign the claim, the time and the orders with their versions, as the form sends them."""
     return Signer(salt=_SIGNER).signature(_sealed(claim_id, shown_at, seen))
@@ -41,14 +52,14 @@ def is_sealed(claim_id: UUID, shown_at: str, seen: Sequence[str], sealed: str) -
     return True
 
 
-def drafts_of(agent: User) -> str:
+def draft_prefix(agent: User) -> str:
     """The prefix of the agent's draft names, so that colleagues at the same computer see none of them."""
     return salted_hmac("agents.desk.drafts", str(agent.pk), algorithm="sha256").hexdigest()[:8]
 
 
-def draft_of(phone_e164: str, agent: User) -> str:
+def draft_name(phone_e164: str, agent: User) -> str:
     """The name under which the agent's browser keeps a draft note about this customer. It hides the number."""
-    return drafts_of(agent) + salted_hmac("agents.desk.draft", phone_e164, algorithm="sha256").hexdigest()[:16]
+    return draft_prefix(agent) + salted_hmac("agents.desk.draft", phone_e164, algorithm="sha256").hexdigest()[:16]
 
 
 def check_age(shown_at: datetime | None, now: datetime) -> None:

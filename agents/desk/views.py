@@ -136,7 +136,7 @@ def _screen(
     if found is None or not found.pending:
         return _gone(request, claim_id, form, [] if found is None else refused, status)
     first, shown_at = found.pending[0].order, found.shown_at.isoformat()
-    seen = [f"{entry.order.id}:{entry.order.version}" for entry in found.pending]
+    seen = shown.as_sent({entry.order.id: entry.order.version for entry in found.pending})
     at_hand = _chosen(request, form, found)
     for entry in found.pending:
         if str(entry.order.id) != at_hand:
@@ -154,7 +154,7 @@ def _screen(
         seen=seen,
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),
-        draft=shown.draft_of(first.phone_e164, request.user),
+        draft=shown.draft_name(first.phone_e164, request.user),
         settled=shown.SETTLED_MS,
         reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
         presets=planning.presets(found.shown_at, hours.in_common(windows, found.shown_at)),
@@ -183,7 +183,7 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
         return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
     order = Order.live.select_related("account").get(id=order_id)
     # The tag tells the page whose draft note is no longer needed.
-    draft = shown.draft_of(order.phone_e164, request.user)
+    draft = shown.draft_name(order.phone_e164, request.user)
     said = format_html("{} {}", _what_was_done(form, unturned(order.customer_name)), _link(order))
     messages.success(request, said, extra_tags=f"done-{draft}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
@@ -270,9 +270,8 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
 def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResponse:
     seen = request.POST.getlist("seen")
     if not seen:  # the customer's other orders are no news: the call screen shows them
-        now = customer.glance(claim_id, agent=request.user)
-        versions = {**(now.versions if now else {}), form.order.id: form["version"].value()}
-        seen = [f"{id_}:{version}" for id_, version in versions.items()]
+        glance = customer.glance(claim_id, agent=request.user)
+        seen = shown.as_sent({**(glance.versions if glance else {}), form.order.id: form["version"].value()})
     context = {"title": _("Edit the order"), "claim_id": claim_id, "order": form.order, "form": form, "seen": seen}
     context |= _WATCHED
     return show(request, "agents/edit.html", status=422 if form.is_bound else 200, **context)
@@ -332,7 +331,7 @@ def _gone(
         "is_refused": is_refused,
         "claim_id": claim_id,
         "note": form.data.get("note", "") if form else "",
-        "drafts": shown.drafts_of(request.user),
+        "drafts": shown.draft_prefix(request.user),
         "again": again,
         "links": [] if again else [_link(order) for order in had],
     }

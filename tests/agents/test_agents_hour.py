@@ -129,7 +129,7 @@ def test_every_outcome_and_the_next_customer_comes_by_itself(
         order = orders[outcome]
         calls(page, order.customer_name)
         way(page, outcome, f"{when:%Y-%m-%dT%H:%M}")
-        expect(page.locator(f".done-{shown.draft_of(order.phone_e164, agent)}")).to_be_visible()
+        expect(page.locator(f".done-{shown.draft_name(order.phone_e164, agent)}")).to_be_visible()
         told(page, words)
         order.refresh_from_db()
         assert (order.status, order.call_state) == (status, state), outcome
@@ -609,7 +609,7 @@ def test_the_hour_in_arabic_and_french(
                 page.keyboard.press(key)
         else:
             by_key(page, outcome, "")
-        expect(page.locator(f".done-{shown.draft_of(order.phone_e164, agent)}")).to_be_visible()
+        expect(page.locator(f".done-{shown.draft_name(order.phone_e164, agent)}")).to_be_visible()
     states = list(Order.objects.order_by("id").values_list("status", "call_state"))
     assert states == [
         ("confirmed", "new"),

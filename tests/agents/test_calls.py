@@ -436,7 +436,7 @@ def test_a_page_after_the_outcome_knows_whose_draft_is_done(
     order: Order, agent: User, browser: Client, screen: Screen
 ) -> None:
     screen.press("confirm")
-    assert f"done-{shown.draft_of(order.phone_e164, agent)}" in browser.get(DESK).content.decode()
+    assert f"done-{shown.draft_name(order.phone_e164, agent)}" in browser.get(DESK).content.decode()
 
 
 @pytest.mark.parametrize("outcome", ["confirm", "cancel", "no_answer", "callback_hour"])
