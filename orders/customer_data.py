@@ -185,10 +185,10 @@ def _renew_kept_answers(account_id: UUID, ids: Collection[UUID]) -> None:
     Reads only orders that an answer tells of, one by one, because one may have ten megabytes.
     """
 
-    def now(id_: str) -> dict[str, Any]:
+    def current(id_: str) -> dict[str, Any]:
         return structs.asdict(bodies.detail(read(account_id, UUID(id_))))
 
-    idempotency.overwrite(account_id, {*map(str, ids)}, now)
+    idempotency.overwrite(account_id, {*map(str, ids)}, current)
 
 
 def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> None:

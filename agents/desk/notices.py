@@ -49,9 +49,9 @@ def what_happened(order_id: UUID) -> str:
     }
 
 
-def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> dict[UUID, str]:
-    """The orders that have changed since they were `seen`, each with what happened. `now` has the pending ones."""
-    changed = {id_: number for number, id_ in enumerate(seen, start=1) if now.get(id_) != seen[id_]}
+def changes(seen: Mapping[UUID, int], versions: Mapping[UUID, int]) -> dict[UUID, str]:
+    """The orders that have changed since they were `seen`, each with what happened. `versions` has the pending ones."""
+    changed = {id_: number for number, id_ in enumerate(seen, start=1) if versions.get(id_) != seen[id_]}
     known = Order.live.in_bulk(list(changed)) if changed else {}
     told = {id_: what_happened(id_) for id_ in changed if id_ in known}
     if len(seen) == 1:

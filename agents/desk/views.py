@@ -211,15 +211,15 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     they were seen. `says`: sentences about what happened. `token`: the CSRF token, which changes with each sign-in.
     """
     seen = read_seen(request.GET.getlist("seen"))
-    now = customer.glance(claim_id, agent=request.user)
-    if now is None:
+    glance = customer.glance(claim_id, agent=request.user)
+    if glance is None:
         says = [notices.why_gone(claim_id, request.user, seen)]
         return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says, "token": get_token(request)})
-    changes = notices.changes(seen, now.versions)
+    changes = notices.changes(seen, glance.versions)
     says = [*changes.values()]
-    if now.versions.keys() - seen.keys():
+    if glance.versions.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
-    lease, token = int(now.left.total_seconds()), get_token(request)
+    lease, token = int(glance.left.total_seconds()), get_token(request)
     return JsonResponse({"held": True, "lease": lease, "changed": [*changes], "says": says, "token": token})
 
 
@@ -346,8 +346,8 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
 
 
 def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: User) -> list[str]:
-    now = customer.glance(claim_id, agent=agent)
-    changes = {} if now is None else notices.changes(form.seen_versions, now.versions)
+    glance = customer.glance(claim_id, agent=agent)
+    changes = {} if glance is None else notices.changes(form.seen_versions, glance.versions)
     return [*(changes.values() or [refused.message]), _("Nothing was saved.")]
 
 

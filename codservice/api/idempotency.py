@@ -83,28 +83,28 @@ SELECT id, body FROM api_idempotencyrecord WHERE account_id = %s AND EXISTS (
 """
 
 
-def overwrite(account_id: UUID, ids: Collection[str], now: Callable[[str], Mapping[str, Any]]) -> None:
-    """Change kept answers: an object with one of these ids takes the values of its members that `now` gives for the id.
+def overwrite(account_id: UUID, ids: Collection[str], current: Callable[[str], Mapping[str, Any]]) -> None:
+    """Change kept answers: an object with one of these ids takes the values of its members that `current` gives for it.
 
-    `now` is called for ids that are found in an answer, one by one. Runs in the caller's transaction. A repeated answer
-    then no longer equals the first one to the byte.
+    `current` is called for ids that are found in an answer, one by one. Runs in the caller's transaction. A repeated
+    answer then no longer equals the first one to the byte.
     """
 
-    def current(id_: Any) -> Mapping[str, Any]:
-        return now(id_) if isinstance(id_, str) and id_ in ids else {}
+    def members(id_: Any) -> Mapping[str, Any]:
+        return current(id_) if isinstance(id_, str) and id_ in ids else {}
 
     for record in IdempotencyRecord.objects.raw(_NAMING, [account_id, list(ids)]):
-        body = dump_json(_overwritten(load_json(bytes(record.body)), current))
+        body = dump_json(_overwritten(load_json(bytes(record.body)), members))
         IdempotencyRecord.objects.filter(id=record.id).update(body=body)
 
 
-def _overwritten(data: Any, current: Callable[[Any], Mapping[str, Any]]) -> Any:
+def _overwritten(data: Any, members: Callable[[Any], Mapping[str, Any]]) -> Any:
     if isinstance(data, list):
-        return [_overwritten(each, current) for each in data]
+        return [_overwritten(each, members) for each in data]
     if not isinstance(data, dict):
         return data
-    now = current(data.get("id"))
-    return {name: now[name] if name in now else _overwritten(value, current) for name, value in data.items()}
+    new = members(data.get("id"))
+    return {name: new[name] if name in new else _overwritten(value, members) for name, value in data.items()}
 
 
 def _fingerprint(request: Request) -> bytes:
