@@ -42,8 +42,6 @@ def after(
     the customer's orders it was about. Raises ValueError for an outcome that does not imply a next call.
     """
     attempts, now = order.call_attempts, order.now
-    state, due_at = CallState(order.call_state), order.call_due_at
-    is_promised = state == CallState.CALLBACK and due_at > now
     match call.outcome:
         case Outcome.CALLBACK:
             assert call.callback_at is not None  # noqa: S101  (the form asks for it)
@@ -55,16 +53,29 @@ def after(
         case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
             return CallPlan(CallState.REVIEW, now, attempts=attempts)
         case Outcome.SKIPPED:
-            again_at = max(due_at, now + SKIPPED_FOR) if is_promised else now + SKIPPED_FOR
+            again_at = now + SKIPPED_FOR
+            if _is_promised(order):
+                again_at = max(order.call_due_at, again_at)
+            state = CallState(order.call_state)
             return CallPlan(state, again_at, attempts=attempts, agent_id=order.callback_agent_id)
-        case outcome if outcome not in CallNote.SILENT:
+        case outcome if outcome in CallNote.SILENT:
+            return _after_silence(order, rules, tried, windows)
+        case outcome:
             raise ValueError(f"Nothing says when the next call is after one that came to {outcome}.")
-    attempts += 1
-    if is_promised:
-        return CallPlan(state, due_at, attempts=attempts, agent_id=order.callback_agent_id)
-    if state == CallState.REVIEW or attempts >= rules.most_attempts:
+
+
+def _after_silence(order: Order, rules: CallingRules, tried: Sequence[datetime], windows: Sequence[Window]) -> CallPlan:
+    attempts, now = order.call_attempts + 1, order.now
+    if _is_promised(order):
+        return CallPlan(CallState.CALLBACK, order.call_due_at, attempts=attempts, agent_id=order.callback_agent_id)
+    if order.call_state == CallState.REVIEW or attempts >= rules.most_attempts:
         return CallPlan(CallState.REVIEW, now, attempts=attempts)
     return CallPlan(CallState.RETRY, next_try(now, rules, [*tried, now], windows), attempts=attempts)
+
+
+def _is_promised(order: Order) -> bool:
+    """Whether a promised call is still ahead."""
+    return order.call_state == CallState.CALLBACK and order.call_due_at > order.now
 
 
 def assigned(
