@@ -21,7 +21,7 @@
   async function look() {
     if (document.hidden || pressing.isSent()) return;
     const answer = await pressing.ask(lists.dataset.now);
-    if (answer?.type === "opaqueredirect" || answer?.status === 403) return location.reload(); // to the login, or why not
+    if (pressing.isLockedOut(answer)) return location.reload(); // to the login, or why not
     if (!answer?.ok) return void pressing.check();
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (!pressing.isSent()) show(page); // or it may hold the form being sent

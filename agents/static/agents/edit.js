@@ -179,14 +179,14 @@
     if (isSaved) return location.assign(form.querySelector(".bar a").href);
     if (!isElsewhere) failed.textContent = failed.dataset.says;
     if (isSaved === null) failed.textContent = pressing.away; // perhaps saved
-    pressing.set("sent", false);
+    pressing.endSending();
     watch.look(); // says so if the customer or the session is gone
   });
 
   /** Whether the customer is still the agent's, who then is signed in too; null if no answer comes. */
   async function isStillHeld() {
     const answer = await pressing.ask(form.dataset.state);
-    if (answer?.type === "opaqueredirect" || answer?.status === 403) return false; // signed out, or without access
+    if (pressing.isLockedOut(answer)) return false;
     const state = answer?.ok ? await answer.json().catch(() => null) : null;
     return state && state.held;
   }

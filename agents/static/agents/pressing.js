@@ -23,6 +23,9 @@ const pressing = (() => {
   /** Whether buttons are shown as disabled. Not while sending, because disabled ones would not be sent. */
   const isShut = () => reasons.has("new") || reasons.has("away");
 
+  /** The form has been answered, or is not sent after all. */
+  const endSending = () => set("sent", false);
+
   function settle() {
     const screen = document.querySelector("[data-settles]");
     if (!screen) return;
@@ -50,6 +53,9 @@ const pressing = (() => {
     const usual = { redirect: "manual", cache: "no-store", signal: AbortSignal.timeout(8000) };
     return fetch(address, { ...usual, ...options }).catch(() => null);
   }
+
+  /** Whether the answer says that this person is signed out or has lost the role. */
+  const isLockedOut = (answer) => answer?.type === "opaqueredirect" || answer?.status === 403;
 
   /** Is the service up? */
   async function check() {
@@ -94,19 +100,19 @@ const pressing = (() => {
       isChecked = true;
       form.requestSubmit(submitter);
       isChecked = false;
-      stopping = setTimeout(set, 30_000, "sent", false); // stopped, or no answer
+      stopping = setTimeout(endSending, 30_000); // stopped, or no answer
     } else {
-      set("sent", false);
+      endSending();
     }
   }, true);
 
   addEventListener("pageshow", (event) => {
     if (!event.persisted) return;
-    set("sent", false);
+    endSending();
     settle();
   });
   if (!navigator.onLine) check();
   settle();
 
-  return { away: said.away, ask, check, isDead, isSent: () => reasons.has("sent"), isShut, set };
+  return { away: said.away, ask, check, endSending, isDead, isLockedOut, isSent: () => reasons.has("sent"), isShut };
 })();

@@ -60,7 +60,7 @@ const watch = (() => {
   /** The answer as JSON, or null if none comes. */
   async function ask(url, options) {
     const answer = await pressing.ask(url, options);
-    if (answer?.type === "opaqueredirect" || answer?.status === 403) {
+    if (pressing.isLockedOut(answer)) {
       // A form may also be refused because somebody else has signed in; a look, only for want of the role.
       state = { held: false, changed: [], says: [answer.status === 403 && !options ? said.noAccess : said.signedOut] };
       return null;

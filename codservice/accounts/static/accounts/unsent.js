@@ -40,6 +40,6 @@
     event.preventDefault();
     event.returnValue = true; // for Chrome before version 119
     // Those who stay can press at once.
-    setTimeout(() => { if (typeof pressing !== "undefined") pressing.set("sent", false); });
+    setTimeout(() => { if (typeof pressing !== "undefined") pressing.endSending(); });
   });
 })();
