@@ -8,14 +8,14 @@
   const { pause } = form.elements;
 
   function keep() {
-    const said = fields.map((field) => field.value);
+    const said = Object.fromEntries(fields.map(({ name, value }) => [name, value]));
     const kept = { said, pause: pause.checked, state: form.dataset.state, at: Date.now() };
-    if (kept.pause || said.some(Boolean)) localStorage.setItem(draft, JSON.stringify(kept));
+    if (kept.pause || Object.values(said).some(Boolean)) localStorage.setItem(draft, JSON.stringify(kept));
     else localStorage.removeItem(draft);
   }
 
   const kept = JSON.parse(localStorage.getItem(draft) ?? "{}");
-  fields.forEach((field, number) => { field.value ||= kept.said?.[number] ?? ""; });
+  for (const field of fields) field.value ||= kept.said?.[field.name] ?? "";
   pause.checked ||= Boolean(kept.pause);
   keep();
   form.addEventListener("input", keep);

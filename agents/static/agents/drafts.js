@@ -1,5 +1,5 @@
-// Drafts about calls, in localStorage: draft:<name> → {said, pause, state, at}. call.js writes them, gone.js shows one,
-// and this deletes those sent or a day old.
+// Drafts about calls, in localStorage: draft:<name> → {said, pause, state, at}, with what is `said` in each field by its
+// name. call.js writes them, gone.js shows one, and this deletes those sent or a day old.
 "use strict";
 
 const DRAFTS = "draft:";

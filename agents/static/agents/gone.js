@@ -6,7 +6,8 @@
   const names = Object.keys(localStorage).filter((name) => name.startsWith(DRAFTS + shown.dataset.drafts));
   const drafts = names.map((name) => JSON.parse(localStorage.getItem(name)));
   const draft = drafts.find((each) => each.state === shown.dataset.state);
-  if (!draft?.said?.some(Boolean) || shown.value) return;
-  shown.value = draft.said.filter(Boolean).join("\n");
+  const said = Object.values(draft?.said ?? {}).filter(Boolean);
+  if (!said.length || shown.value) return;
+  shown.value = said.join("\n");
   shown.closest("section").hidden = false;
 })();
