@@ -22,6 +22,10 @@ class Refused(Exception):
         super().__init__(message)
         self.message = message
 
+    def by_field(self, otherwise: str) -> Errors:
+        """Return its sentences by the field that they are about: the message under `otherwise` if it names no field."""
+        return {otherwise: [self.message]}
+
 
 class Invalid(Refused):
     """Some fields cannot be used: `errors` says which and why."""
@@ -31,6 +35,9 @@ class Invalid(Refused):
     def __init__(self, errors: Errors) -> None:
         super().__init__("Some fields cannot be used. `errors` says which and why.")
         self.errors = errors
+
+    def by_field(self, otherwise: str) -> Errors:
+        return self.errors
 
 
 def read_all(*reads: Callable[[], Any]) -> list[Any]:

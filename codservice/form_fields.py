@@ -166,12 +166,12 @@ class Form(forms.Form):
         super().__init__(*args, label_suffix="", **kwargs)
 
     def add_errors(self, refused: Refused, *, by: str | None = None, in_words: Callable[[str], str] = str) -> None:
-        """Add a refusal's sentences to the fields that they are about, else to the field `by`.
+        """Add a refusal's sentences to the fields that they are about, else to the field `by` if given.
 
         Sentences about a field that is not visible go above all fields. A field that already has an error gets no
         more. `in_words` translates sentences that are worded for the API."""
         seen = {field.name for field in self.visible_fields()}
-        for name, sentences in getattr(refused, "errors", {by: [refused.message]}).items():
+        for name, sentences in refused.by_field(by or "").items():
             if name in self.errors:
                 continue
             self.add_error(name if name in seen else None, [in_words(sentence) for sentence in sentences])

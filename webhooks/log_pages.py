@@ -139,7 +139,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
                 others = failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS)
                 has_others = count <= most and others.exists()  # to find none, it reads all that failed
     except Refused as refused:
-        for said in chain.from_iterable(refused.errors.values()) if isinstance(refused, Invalid) else [refused.message]:
+        for said in chain.from_iterable(refused.by_field("").values()):
             messages.error(request, said)
         return redirect(back)
     if request.method == "POST":

@@ -343,7 +343,7 @@ class EditForm(Form):
     def blame(self, refused: Refused) -> None:
         """Show what the rules refused; an error about the total goes beside the field that affects it."""
         beside = "discount" if "discount" in self.changed_data else "shipping_fee"
-        for name, sentences in getattr(refused, "errors", {"": [refused.message]}).items():
+        for name, sentences in refused.by_field("").items():
             self.add_error(beside if name == "total_amount" else None, list(sentences))
 
 

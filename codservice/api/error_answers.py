@@ -102,7 +102,7 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
         case Refused():
             status, code, message = exc.status, exc.code, exc.message
             if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-                errors = getattr(exc, "errors", {exc.in_the_way: [message]})
+                errors = exc.by_field(exc.in_the_way)
         case OperationalError() | InterfaceError():
             note_outage(exc)
             status, code = HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"
