@@ -64,13 +64,13 @@ def import_orders(
     ]
     catalog = products(account_id, [order for order, _ in read])
     for order, errors in read:
-        errors |= unknown_products(order, catalog)
+        errors.update(unknown_products(order, catalog))
     ids = ids or [uuid7() for _ in read]
-    rows = [
-        _completed(order, id_, account_id, catalog)
-        for id_, (order, errors) in zip(ids, read, strict=True)
-        if not errors
-    ]
+    rows = []
+    for id_, (order, errors) in zip(ids, read, strict=True):
+        if not errors:
+            _complete(order, id_, account_id, catalog)
+            rows.append(order)
     written = _insert(account_id, rows, actor) if rows else {}
     if not skip_known:
         refused = {order.get("external_id") for order, _ in read if order.get("id") not in written}
@@ -130,12 +130,11 @@ def orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | N
         return dict(cursor.fetchall())
 
 
-def _completed(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Product]) -> Row:
-    """The same dict, completed with ids, its event, and what the catalog knows of its lines."""
+def _complete(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Product]) -> None:
+    """Give the order its ids and its event, and its lines what the catalog knows of them."""
     order["id"], order["account_id"], order["event_id"] = id_, account_id, uuid7()
     order["event"] = _event(order)
     complete_lines(order["items"], catalog)
-    return order
 
 
 def complete_lines(lines: Iterable[Row], catalog: dict[UUID | None, Product]) -> None:
@@ -233,7 +232,9 @@ def _insert(account_id: UUID, rows: Sequence[Row], actor: Actor) -> dict[UUID, d
     }
     with connection.cursor() as cursor:
         cursor.execute(_statement(), parameters | events.parameters())
-        written = cursor.fetchall()
-    for deliveries, _, ids in written:  # one row, or none
-        events.after_writing({Event.Kind.ORDER_CREATED.value: len(ids)}, deliveries=deliveries)
-    return {order_id: created_at for _, created_at, ids in written for order_id in ids}
+        written = cursor.fetchone()
+    if written is None:
+        return {}
+    deliveries, created_at, ids = written
+    events.after_writing({Event.Kind.ORDER_CREATED.value: len(ids)}, deliveries=deliveries)
+    return dict.fromkeys(ids, created_at)

@@ -27,7 +27,7 @@ MAX_ORDERS = 100  # of a batch (docs/orders.md)
 #
 #   step                 to the order                             to each line
 #   read_order           SENT and DERIVED                         SENT_OF_LINE
-#   importing._completed id, account_id; event_id and event,      id, sku; product_name and unit_price
+#   importing._complete  id, account_id; event_id and event,      id, sku; product_name and unit_price
 #                        which are no columns                     from the catalog, where they are None
 #   importing._outcomes  status, created_at, in a copy for bodies.imported
 Row = dict[str, Any]
