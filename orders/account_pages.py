@@ -210,7 +210,7 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     reason = request.POST.get("reason", "")
     try:
         if request.method != "POST":
-            lifecycle.allowed(shown, "cancel", actor)
+            lifecycle.allowed_move(shown, "cancel", actor)
             return render(request, "orders/cancel.html", {"order": shown})
         with transaction.atomic():
             lifecycle.cancel(

@@ -17,7 +17,7 @@ from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.i18n_tags import dinars
 from codservice.values import MAX_AMOUNT
-from orders.lifecycle import AlreadyDecided, check_seen, decided, lock_one
+from orders.lifecycle import AlreadyDecided, already_decided, check_seen, lock_one
 from orders.models import MAX_LINES, CallNote, CallState, Order, OrderEdit, OrderItem, Status
 from orders.order_events import told
 from webhooks import events
@@ -86,7 +86,7 @@ def edit(order_id: UUID, changes: Edit, *, actor: Actor, seen_version: int | Non
 def check_pending(order: Order) -> None:
     """Raise NotEditable if the order has been decided."""
     if order.status != Status.PENDING:
-        raise decided(order, NotEditable)
+        raise already_decided(order, NotEditable)
 
 
 def apply(order: Order, changes: Edit, *, actor: Actor) -> None:

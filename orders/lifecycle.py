@@ -196,7 +196,7 @@ def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
     """
     if _is_noted(call):
         return
-    steps = [moves.make(order, allowed(order, "confirm", actor), "") for order in orders]
+    steps = [moves.make(order, allowed_move(order, "confirm", actor), "") for order in orders]
     _note(orders, call)
     moves.write(steps, actor)
 
@@ -231,7 +231,7 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
             refused[order.id] = AlreadyDecided(cannot_be_done(order.status))
             continue
         try:
-            steps.append(moves.make(order, allowed(order, "cancel", actor), reason))
+            steps.append(moves.make(order, allowed_move(order, "cancel", actor), reason))
         except Refused as refusal:
             refused[order.id] = refusal
     if steps:
@@ -260,7 +260,7 @@ def move(
         is_canceled = name == "cancel" and order.status == Status.CANCELED
         if is_canceled and actor.role == Role.MERCHANT and seen_version is None:  # a shop's retry
             return order
-        step = allowed(order, name, actor)
+        step = allowed_move(order, name, actor)
         check_seen(order, seen_version)
         if call is not None:
             _note([order], call)
@@ -274,13 +274,13 @@ def check_seen(order: Order, version: int | None) -> None:
         raise Changed
 
 
-def allowed(order: Order, name: str, actor: Actor) -> Move:
+def allowed_move(order: Order, name: str, actor: Actor) -> Move:
     """The move `name` of the table. Raises NotCancellable, AlreadyDecided, NotAllowed."""
     found = Order.MOVES.get((Status(order.status), name))
     if found is None:
         if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
             raise NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % status_in_words(order))
-        raise decided(order)
+        raise already_decided(order)
     if actor.role not in found.by:
         raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % status_in_words(order))
     return found
@@ -329,7 +329,7 @@ def _lock(statement: str, parameters: Any) -> list[Order]:
     return locked
 
 
-def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> AlreadyDecided:
+def already_decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> AlreadyDecided:
     """The refusal, saying who brought the order to its status, and when."""
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
@@ -337,8 +337,8 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
     at = timezone.localtime(last.at)  # in the time zone of the API, or of the page
     clock = f"{at:%H:%M}" if timezone.get_current_timezone() == ALGIERS else f"{at:%H:%M %Z}"
     when = _("%(time)s on %(date)s") % {"time": clock, "date": f"{at:%Y-%m-%d}"}
-    who = {**status_in_words(order), "who": in_words(last.actor), "when": when}
-    return refusal(_("Already %(status)s by %(who)s at %(when)s.") % who)
+    words = {**status_in_words(order), "who": in_words(last.actor), "when": when}
+    return refusal(_("Already %(status)s by %(who)s at %(when)s.") % words)
 
 
 def cannot_be_done(status: str) -> str:
