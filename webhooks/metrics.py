@@ -34,14 +34,14 @@ def register() -> None:
     metrics.add_figure(
         "codservice_deliveries_due",
         f"Due deliveries, including those under way; counted up to {queue.MOST_COUNTED}.",
-        lambda: [((), queue.due())],
+        lambda: [((), queue.count_due())],
     )
     metrics.add_figure(
         "codservice_oldest_due_seconds",
         "Seconds that the oldest due delivery has waited for a worker.",
         lambda: [((), queue.oldest_due())],
     )
-    metrics.add_figure("codservice_claims", "Attempts that workers have claimed.", lambda: [((), queue.claims())])
+    metrics.add_figure("codservice_claims", "Attempts that workers have claimed.", lambda: [((), queue.count_claims())])
 
 
 def count_events(kind: str, count: int) -> None:

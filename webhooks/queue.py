@@ -85,12 +85,12 @@ SELECT count(*) FROM ({_DUE_OF_LANES} LIMIT {MOST_COUNTED}) AS counted
 """  # noqa: S608  (of our own text)
 
 
-def due() -> int:
+def count_due() -> int:
     """Count the deliveries that are due, including those under way; at most MOST_COUNTED."""
     return _one(_DUE)
 
 
-def claims() -> int:
+def count_claims() -> int:
     """Count the attempts that workers have claimed and not settled."""
     return _one(f"SELECT count(*) FROM {UNDER_WAY}")  # noqa: S608  (of our own text)
 

@@ -16,9 +16,9 @@ from webhooks.addresses import is_public
 from webhooks.posts import BAD_ANSWER, BLOCKED, STATUS, TIMEOUT, TLS, UNREACHABLE, Outcome, Post, headers
 from webhooks.resolver import KEPT as NAMES_KEPT
 
-DEADLINE = 3000  # milliseconds for a whole attempt (docs/webhooks.md)
+DEADLINE_MS = 3000  # for a whole attempt (docs/webhooks.md)
 MAX_READ = 16 * 1024  # bytes of an answer, including its head
-KEPT = 2048  # bytes of its body, for the log
+KEPT_BYTES = 2048  # of its body, for the log
 KEPT_TARGET = 500  # bytes of a redirect's target
 
 # A kept connection was closed before anything came back. Usually the receiver closed it as idle and has not read the
@@ -59,14 +59,14 @@ class Transfer:
     started: float  # by time.monotonic
     failure: str = ""  # one that we have seen ourselves, whatever libcurl says: BLOCKED or BAD_ANSWER
     is_repeat: bool = False  # begun anew, on a new connection
-    read: int = 0
+    read_bytes: int = 0
     response: bytearray = field(default_factory=bytearray)
     target: bytes = b""  # of a redirect
     charset: str = "utf-8"
 
     @property
     def deadline(self) -> float:
-        return self.started + DEADLINE / 1000
+        return self.started + DEADLINE_MS / 1000
 
     def load(self, curl: Any, addresses: str, *, allow_private: bool) -> None:
         """Set up a handle from `new_handle` for this attempt; `addresses` is from `Lookups.addresses_to_tell`."""
@@ -87,7 +87,7 @@ class Transfer:
             curl.setopt(pycurl.OPENSOCKETFUNCTION, self.open_socket)
 
     def on_header(self, line: bytes) -> int | None:
-        self.read += len(line)
+        self.read_bytes += len(line)
         if line.startswith(b"HTTP/") and not _STATUS_LINE.match(line):
             self.failure = self.failure or BAD_ANSWER
             return -1
@@ -96,12 +96,12 @@ class Transfer:
             self.target = _QUERY.sub("…".encode(), target)
         if line[:13].lower() == b"content-type:" and (named := _CHARSET.search(line)):
             self.charset = named[1].decode()
-        return None if self.read <= MAX_READ else -1
+        return None if self.read_bytes <= MAX_READ else -1
 
     def on_body(self, data: bytes) -> int | None:
-        self.response += data[: KEPT - len(self.response)]
-        self.read += len(data)
-        return None if self.read <= MAX_READ else -1
+        self.response += data[: KEPT_BYTES - len(self.response)]
+        self.read_bytes += len(data)
+        return None if self.read_bytes <= MAX_READ else -1
 
     def open_socket(self, _purpose: int, address: Any) -> Any:
         """Called by libcurl before it dials: return a socket for `address`, or refuse. One refusal ends the attempt."""
@@ -115,7 +115,7 @@ class Transfer:
         """Return the outcome once the handle has ended with libcurl's `error`, which is 0 for none."""
         code = curl.getinfo(pycurl.RESPONSE_CODE)  # 0 when there was none
         if self.charset != "utf-8":
-            self.response = bytearray(self.response.decode(self.charset, "replace").encode())[:KEPT]
+            self.response = bytearray(self.response.decode(self.charset, "replace").encode())[:KEPT_BYTES]
         if self.failure:
             return self.came_to(self.failure)
         if 200 <= code < 300:
@@ -126,12 +126,12 @@ class Transfer:
             is_reached = is_connected or error != pycurl.E_OPERATION_TIMEDOUT
             return self.came_to(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
         if 300 <= code < 400 and self.target:  # for the log only: redirects are never followed
-            self.response = bytearray(b"Location: %b\n\n%b" % (self.target, self.response))[:KEPT]
+            self.response = bytearray(b"Location: %b\n\n%b" % (self.target, self.response))[:KEPT_BYTES]
         return self.came_to(STATUS, code)
 
     def came_to(self, failure: str, code: int = 0) -> Outcome:
         """Return the outcome with this failure, and the answer's status if there was one."""
-        took = DEADLINE if failure == UNREACHABLE else round((time.monotonic() - self.started) * 1000)
+        took = DEADLINE_MS if failure == UNREACHABLE else round((time.monotonic() - self.started) * 1000)
         return Outcome(self.post, failure, code or None, took, bytes(self.response))
 
 
@@ -140,7 +140,7 @@ def new_handle(roots: str, *, allow_private: bool) -> Any:
     curl = pycurl.Curl()
     curl.setopt(pycurl.POST, 1)
     curl.setopt(pycurl.NOSIGNAL, 1)
-    curl.setopt(pycurl.CONNECTTIMEOUT_MS, DEADLINE)
+    curl.setopt(pycurl.CONNECTTIMEOUT_MS, DEADLINE_MS)
     curl.setopt(pycurl.DNS_CACHE_TIMEOUT, 2 * round(NAMES_KEPT))  # we give it the addresses again before that
     # A kept connection stays with the address that it was made to, however busy it is.
     curl.setopt(pycurl.MAXLIFETIME_CONN, round(NAMES_KEPT))

@@ -5,5 +5,5 @@ import runpy
 from tests.harness.background import PATIENCE
 from webhooks import transfer
 
-transfer.DEADLINE = int(PATIENCE * 1000)
+transfer.DEADLINE_MS = int(PATIENCE * 1000)
 runpy.run_module("codservice.run.worker", run_name="__main__")

@@ -272,7 +272,7 @@ def test_due_deliveries_of_both_lanes_are_counted_up_to_a_bound(client, webhook_
     assert told["codservice_deliveries_due"] == 9
     assert 90 <= told["codservice_oldest_due_seconds"] < 100
     write(one, queue.MOST_COUNTED)
-    assert queue.due() == queue.MOST_COUNTED
+    assert queue.count_due() == queue.MOST_COUNTED
 
 
 def test_claims_count_while_their_workers_are_believed_to_live(client, webhook_to):

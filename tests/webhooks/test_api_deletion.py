@@ -59,7 +59,7 @@ def test_nothing_arrives_after_the_answer(api, alice, register, engine, moment, 
 
 
 def test_the_answer_does_not_wait_for_attempts_that_hang(api, alice, register, engine, monkeypatch):
-    monkeypatch.setattr(transfer, "DEADLINE", int(PATIENCE * 1000))
+    monkeypatch.setattr(transfer, "DEADLINE_MS", int(PATIENCE * 1000))
     may_end = threading.Event()
     with Receiver(default=answer("500 Oops", once=may_end)) as receiver:
         webhook = register(alice, receiver.url())

@@ -77,7 +77,7 @@ def test_whatever_a_receiver_answered_can_be_read(api, webhook, delivery_of):
 def test_of_a_letter_at_whose_midst_an_answer_was_cut_off_nothing_is_told(api, webhook, delivery_of):
     delivery_of(webhook, "failed", attempts=1)
     for answer in (b"x", b"xx"):
-        Attempt.objects.update(response=(answer + "م".encode() * transfer.KEPT)[: transfer.KEPT])
+        Attempt.objects.update(response=(answer + "م".encode() * transfer.KEPT_BYTES)[: transfer.KEPT_BYTES])
         (attempt,) = api.get(path(webhook)).json()["data"][0]["attempts"]
         assert attempt["response"] == answer.decode() + "م" * 1023
 

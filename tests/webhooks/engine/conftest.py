@@ -21,7 +21,7 @@ def _private_addresses(settings: Any) -> None:
 @pytest.fixture
 def may_end(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """An event for answers that wait for it (`once`). Only they end attempts: no deadline does, even in a slow test."""
-    monkeypatch.setattr(transfer, "DEADLINE", int(PATIENCE * 1000))
+    monkeypatch.setattr(transfer, "DEADLINE_MS", int(PATIENCE * 1000))
     return threading.Event()
 
 

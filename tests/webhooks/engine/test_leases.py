@@ -148,17 +148,17 @@ def test_no_attempt_fails_while_the_database_is_slow_to_renew_its_claim(
     renew = delivery.renew
 
     def renew_slowly(*args):
-        time.sleep(transfer.DEADLINE / 1000)
+        time.sleep(transfer.DEADLINE_MS / 1000)
         return renew(*args)
 
-    monkeypatch.setattr(transfer, "DEADLINE", 1000)
+    monkeypatch.setattr(transfer, "DEADLINE_MS", 1000)
     monkeypatch.setattr(delivery, "renew", renew_slowly)
     write(webhook_to(receiver.url()))
     pause_after_claim(lambda: None)
     assert engine.drain() == len(receiver.requests) == 1
     attempt = Attempt.objects.get()
     assert attempt.failure == ""
-    assert attempt.milliseconds < transfer.DEADLINE
+    assert attempt.milliseconds < transfer.DEADLINE_MS
 
 
 def test_a_worker_that_stops_while_the_database_is_slow_gives_back_what_it_has_not_begun(

@@ -9,7 +9,7 @@ from tests.harness.deliveries import pass_time, statuses, write
 from tests.harness.receivers import answer
 from webhooks import delivery, queue
 from webhooks.models import Attempt, Claim, Webhook
-from webhooks.transfer import KEPT
+from webhooks.transfer import KEPT_BYTES
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,7 +53,7 @@ def test_the_log_keeps_where_a_redirect_leads_without_what_may_be_secret(engine,
     assert [request.path for request in receiver.requests] == ["/hooks"]
     response = bytes(Attempt.objects.get().response)
     assert response.startswith(f"Location: {kept}\n\nmovedmoved".encode())
-    assert len(response) == KEPT
+    assert len(response) == KEPT_BYTES
 
 
 def test_where_another_answer_points_is_not_kept(engine, receiver, webhook_to):
@@ -67,7 +67,7 @@ def test_where_another_answer_points_is_not_kept(engine, receiver, webhook_to):
     ("charset", "body", "read"),
     [
         ("ISO-8859-1", "Commande refusée".encode("latin-1"), "Commande refusée"),
-        ('"windows-1256"; a=b', "مرفوض".encode("cp1256") * 500, ("مرفوض" * 500)[: KEPT // 2]),
+        ('"windows-1256"; a=b', "مرفوض".encode("cp1256") * 500, ("مرفوض" * 500)[: KEPT_BYTES // 2]),
         ("rot13", "refusée".encode(), "refusée"),
         ("iso-8859-12", b"refus\xe9e", "refus\ufffde"),  # there is none
     ],
@@ -141,7 +141,7 @@ def test_those_that_cannot_be_written_keep_no_other_of_their_webhook_from_being_
     write(webhook, count, age=100)
     refuse("webhooks_delivery", "TG_OP = 'UPDATE'")
     assert engine.drain() == count
-    assert queue.oldest_due() == queue.claims() == 0
+    assert queue.oldest_due() == queue.count_claims() == 0
     write(webhook, age=90)
     assert queue.oldest_due() > 80
     assert engine.drain() == 1

@@ -211,7 +211,7 @@ def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_
 
     monkeypatch.setattr(curl_loop, "LOOK_AFTER", look_after)
     # Whom the flood holds up has no outcome in time; who waits for a processor has.
-    monkeypatch.setattr(transfer, "DEADLINE", 20_000)
+    monkeypatch.setattr(transfer, "DEADLINE_MS", 20_000)
     authority, worked = Authority(tmp_path), time.thread_time()
     with TicketFlood(authority, seconds=25) as flood, Receiver(default=answer(after=0.5)) as good:
         sender = Sender(width=10, allow_private=True, ca_file=str(authority.file))
