@@ -234,8 +234,6 @@ _SHORTEN_CLAIMS = f"""
 UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
     SELECT delivery_id FROM webhooks_claim WHERE until > {_LATEST} FOR UPDATE SKIP LOCKED))
 """  # noqa: S608  (of our own text)
-# By lane. First attempts are due when they are written, or one shortly after the other in a recovery.
-_LONGEST_WAITS = {"first_attempts": timedelta(0), "retries": max(retries.SCHEDULE)}
 
 
 def _bring_forward(lane: queue.Lane) -> str:
@@ -260,7 +258,7 @@ def shorten_waits() -> int:
         cursor.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF_FOR})  # type: ignore[dict-item]
         count = cursor.rowcount
         for lane in queue.LANES:
-            waits: dict[str, Any] = {"longest_wait": _LONGEST_WAITS[lane.name], "some_more": LEASE}
+            waits: dict[str, Any] = {"longest_wait": lane.longest_wait, "some_more": LEASE}
             cursor.execute(_bring_forward(lane), waits)
             count += cursor.rowcount
         return count

@@ -1,11 +1,13 @@
 """The state of the queue of deliveries: SQL for what is waiting, and figures for `/readyz` and operators."""
 
+from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import DatabaseError, connection
 
 from codservice.operations import duties
+from webhooks import retries
 
 MOST_COUNTED = 10_000  # due deliveries; an exact count beyond that would be of no use
 LATE = 60.0  # seconds; a due delivery that waits longer for a worker means that the workers do not keep up
@@ -17,12 +19,19 @@ class Lane(NamedTuple):
     number: int  # lanes are served in this order
     name: str
     condition: str
+    longest_wait: timedelta  # of a delivery in it, until it is due
 
 
 LANES = (
-    Lane(1, "first_attempts", "status = 'pending' AND attempt_count = 0"),
-    Lane(2, "retries", "status = 'pending' AND attempt_count > 0"),
+    # Due when they are written, or one shortly after the other in a recovery.
+    Lane(1, "first_attempts", "status = 'pending' AND attempt_count = 0", longest_wait=timedelta(0)),
+    Lane(2, "retries", "status = 'pending' AND attempt_count > 0", longest_wait=max(retries.SCHEDULE)),
 )
+
+
+def from_lanes(columns: str) -> str:
+    """Return a query for these columns of all lanes; in its statement, each lane's name is a table."""
+    return " UNION ALL ".join(f"SELECT {columns} FROM {lane.name}" for lane in LANES)  # noqa: S608  (of our own text)
 
 
 def _heads(lane: Lane) -> str:
@@ -41,8 +50,8 @@ def _heads(lane: Lane) -> str:
 # and for both. It hops through the lanes' indexes from webhook to webhook, so its cost grows with webhooks, not rows.
 HEADS = f"""
 WITH RECURSIVE {", ".join(map(_heads, LANES))}, heads AS (
-    SELECT * FROM first_attempts UNION ALL SELECT * FROM retries
-)"""  # noqa: S608  (of our own text)
+    {from_lanes("*")}
+)"""
 
 
 def unclaimed(webhook: str, most: str) -> str:

@@ -217,7 +217,7 @@ WITH ended AS MATERIALIZED (
     WHERE id = %(webhook_id)s AND (deleted_at IS NOT NULL OR NOT is_active) FOR KEY SHARE
 ), {_WAITING}
 UPDATE webhooks_delivery SET status = 'dropped', next_attempt_at = NULL, finished_at = now()
-WHERE id = ANY(ARRAY(SELECT id FROM first_attempts UNION ALL SELECT id FROM retries))
+WHERE id = ANY(ARRAY({queue.from_lanes("id")}))
 """  # noqa: S608  (of our own text)
 
 
