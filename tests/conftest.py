@@ -292,7 +292,7 @@ def make_engine() -> Iterator[Callable[..., Engine]]:
     yield make
     for each in made:
         each.stop()
-        for thread in (each._claims, each._results):
+        for thread in (each._claim_thread, each._result_thread):
             thread.submit(connections.close_all).result(PATIENCE)
             thread.shutdown()
         if each._sender:

@@ -98,7 +98,7 @@ ORDER BY d.next_attempt_at
 """  # noqa: S608  (of our own text)
 
 
-def claim(token: UUID, limit: int, limit_failing: int | None = None, asked_at: float | None = None) -> list[Post]:
+def claim(token: UUID, limit: int, *, limit_failing: int | None = None, asked_at: float | None = None) -> list[Post]:
     """Claim up to `limit` due deliveries for the worker that `token` names, which asked for them at `asked_at`.
 
     First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among

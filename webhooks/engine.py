@@ -47,8 +47,8 @@ class Engine:
         self._sign_of_life: IO[bytes] | None = None
         # Two threads with a connection each: while one settles, the other claims. A pool of two would wake both of them
         # for each query.
-        self._claims = ThreadPoolExecutor(1, thread_name_prefix="claims")
-        self._results = ThreadPoolExecutor(1, thread_name_prefix="results")
+        self._claim_thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
+        self._result_thread = ThreadPoolExecutor(1, thread_name_prefix="results")
 
     def wake_up(self) -> bool:
         """Make a running drain look again for what is due. Returns whether there is one."""
@@ -74,7 +74,7 @@ class Engine:
         # Check again after each drain: nobody else follows a wake-up that came between its last look and its end.
         while self.woken.is_set() and not self.stopping.is_set() and self._lock.acquire(blocking=False):
             try:
-                sent += _Drain(self, self._sender or self._open(), self._claims, self._results).run()
+                sent += _Drain(self, self._sender or self._open(), self._claim_thread, self._result_thread).run()
             finally:
                 self._lock.release()
         return sent
@@ -87,8 +87,8 @@ class Engine:
             )
             self.window = room
         # Both threads begin now: while names are looked up the system may allow no more, and results would be lost.
-        for thread in (self._claims, self._results):
-            thread.submit(int)
+        for thread in (self._claim_thread, self._result_thread):
+            thread.submit(lambda: None)
         self.token = uuid4()  # not the token of the process that this one was forked from
         self._enter_roster()
         self._sender = Sender(
@@ -103,7 +103,7 @@ class Engine:
         try:
             self._sign_of_life = roster.enter(self.token)
             dead = roster.dead()
-            if dead and (count := self._claims.submit(delivery.release_all, dead).result()):
+            if dead and (count := self._claim_thread.submit(delivery.release_all, dead).result()):
                 logger.info("%s attempts of workers that died were given back", count)
             for token in dead:
                 roster.forget(token)
@@ -130,14 +130,16 @@ class _Renewing(NamedTuple):
 class _Drain:
     """One drain, from the first claim to the last result."""
 
-    def __init__(self, engine: Engine, sender: Sender, claims: ThreadPoolExecutor, results: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, engine: Engine, sender: Sender, claim_thread: ThreadPoolExecutor, result_thread: ThreadPoolExecutor
+    ) -> None:
         self._engine = engine
         self._sender = sender
-        self._claims = claims
+        self._claim_thread = claim_thread
         self._claiming: _Claiming | None = None
         self._renewing: _Renewing | None = None
         self._releasing: Future[None] | None = None  # the last one: their thread takes one after the other
-        self._settling = _Settling(partial(self._ask, results, delivery.settle, engine.token))
+        self._settling = _Settling(partial(self._ask, result_thread, delivery.settle, engine.token))
         self._under_way: dict[UUID, float] = {}  # claimed and not settled: when each was claimed or last renewed
         self._sent = 0  # attempts that have ended
         self._ahead = 0  # how many ended while the last claim was made: the next can expect as many more places
@@ -180,7 +182,8 @@ class _Drain:
         if self._engine.woken.is_set() and room + self._ahead > 0 and may_claim:
             self._engine.woken.clear()
             for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
-            posts = self._ask(self._claims, delivery.claim, self._engine.token, room + self._ahead, for_failing, now)
+            claim = partial(delivery.claim, limit=room + self._ahead, limit_failing=for_failing, asked_at=now)
+            posts = self._ask(self._claim_thread, claim, self._engine.token)
             self._claiming = _Claiming(posts, now, lower_limit=for_failing, sent_before=self._sent)
             self._may_be_more = True  # until it is known
 
@@ -217,7 +220,7 @@ class _Drain:
     def _release(self, ids: list[UUID]) -> None:
         for id_ in ids:
             self._under_way.pop(id_, None)
-        self._releasing = self._ask(self._claims, delivery.release, self._engine.token, ids)
+        self._releasing = self._ask(self._claim_thread, delivery.release, self._engine.token, ids)
 
     def _renew(self, now: float) -> None:
         """Renew the claims of posts that could not begin at once and of results that cannot be written."""
@@ -229,7 +232,7 @@ class _Drain:
             for id_ in ids:
                 self._under_way.pop(id_, None)
                 self._under_way[id_] = now  # at the end, so that the oldest stay in front
-            self._renewing = _Renewing(self._ask(self._claims, delivery.renew, self._engine.token, ids), unsure)
+            self._renewing = _Renewing(self._ask(self._claim_thread, delivery.renew, self._engine.token, ids), unsure)
 
     def _resume_renewed(self) -> None:
         """Begin posts that had not begun and are still ours; let go of those whose claim or webhook is gone.

@@ -310,8 +310,8 @@ def claims(monkeypatch):
     """How many posts each claim has brought."""
     brought, claim = [], delivery.claim
 
-    def noted(*args):
-        posts = claim(*args)
+    def noted(*args, **named):
+        posts = claim(*args, **named)
         brought.append(len(posts))
         return posts
 
@@ -553,8 +553,8 @@ def test_where_no_more_threads_can_be_had_once_posts_are_under_way_no_result_is_
     """Lookups of names may take all that the system allows."""
     usual, claim = threading.stack_size(), delivery.claim
 
-    def claim_the_last_threads(*args):
-        posts = claim(*args)
+    def claim_the_last_threads(*args, **named):
+        posts = claim(*args, **named)
         threading.stack_size(1 << 62)  # bytes, more than a thread can have
         return posts
 

@@ -48,9 +48,9 @@ def full(make_engine, receiver, webhook_to, monkeypatch):
     """
     limits, claim = [], delivery.claim
 
-    def note(token, limit, *more):
+    def note(token, limit, **more):
         limits.append(limit)
-        return claim(token, limit, *more)
+        return claim(token, limit, **more)
 
     monkeypatch.setattr(delivery, "claim", note)
     for number in range(2):

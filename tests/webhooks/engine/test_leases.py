@@ -42,8 +42,8 @@ def pause_after_claim(monkeypatch):
     def pause(meanwhile):
         claim = delivery.claim
 
-        def claim_and_pause(*args):
-            posts = claim(*args)
+        def claim_and_pause(*args, **named):
+            posts = claim(*args, **named)
             monkeypatch.setattr(delivery, "claim", claim)
             pass_time(seconds=delivery.LEASE.total_seconds() + 1)
             meanwhile()
@@ -80,8 +80,8 @@ def claims(monkeypatch):
     """What is done instead of the claims by their number, from 1 on; it gets a function that makes the claim."""
     instead, claim, number = {}, delivery.claim, itertools.count(1)
 
-    def make(*args):
-        make_it = partial(claim, *args)
+    def make(*args, **named):
+        make_it = partial(claim, *args, **named)
         return instead.get(next(number), lambda it: it())(make_it)
 
     monkeypatch.setattr(delivery, "claim", make)
@@ -185,12 +185,12 @@ def test_a_claim_does_not_take_what_is_being_renewed(engine, receiver, webhook_t
     renew, claim = delivery.renew, delivery.claim
     locked, looked, claimed = threading.Event(), threading.Event(), threading.Event()
 
-    def claim_slowly(*args):
+    def claim_slowly(*args, **named):
         with transaction.atomic():
             list(Claim.objects.select_for_update())  # as it does itself, for a moment
             locked.set()
             looked.wait(1)
-        posts = claim(*args)
+        posts = claim(*args, **named)
         claimed.set()
         return posts
 

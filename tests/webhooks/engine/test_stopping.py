@@ -72,10 +72,10 @@ def test_what_is_under_way_and_was_claimed_again_after_a_pause_is_not_given_back
     """Another worker would send it too, and its result would not count."""
     claim = delivery.claim
 
-    def claim_after_a_pause(*args):
+    def claim_after_a_pause(*args, **named):
         pass_time(seconds=delivery.LEASE.total_seconds() + 1)
         engine.stop()
-        posts = claim(*args)
+        posts = claim(*args, **named)
         may_end.set()
         return posts
 
