@@ -11,11 +11,12 @@ not read (granian's ASGI interface since 2.8; its RSGI takes everything into mem
 import asyncio
 import json
 import logging
+import math
 import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from codservice import logs, metrics
@@ -35,9 +36,10 @@ REQUEST_SECONDS = 60.0
 # connection is closed sees a reset instead of the answer.
 MAX_DRAINED_BYTES = 32 << 20
 # The memory for bodies of all requests of a process that are being read or wait for their answer. Keys that were found
-# before may use all of it and others half, so that uploads by strangers leave room for merchants; small bodies may use
-# three quarters. No key may use more than a quarter.
+# before may use all of it. Others find room until MOST_OF_STRANGERS of it is held, with a small body MOST_OF_SMALL, so
+# that uploads by strangers leave room for merchants. No key may use more than MOST_OF_KEY.
 MAX_HELD_BYTES = 64 << 20
+MOST_OF_STRANGERS, MOST_OF_SMALL, MOST_OF_KEY = 1 / 2, 3 / 4, 1 / 4
 SMALL_BODY_BYTES = 16 << 10
 # granian itself refuses a head of 64 KiB or more than 100 headers, without a body; below that the refusal is ours to
 # word. A URL with the most SKUs that the inventory's filter takes has 33 KB.
@@ -99,14 +101,14 @@ class Gateway:
         self._streams: Counter[str] = Counter()  # by who reads them; strangers have no name
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        answer, key, body = Answer(), "", b""
+        answer, body = Answer(), None
         scope["method"] = scope["method"].upper()  # as Django does, so that a login by "post" is seen as one
         try:
             _check_head(scope)
             lane = self._lane(scope)
             async with asyncio.timeout(REQUEST_SECONDS):
-                key, body = await self._read(scope, receive)
-                request = environ(scope, body)
+                body = self._body(scope)
+                request = environ(scope, await body.read(receive) if body else b"")
                 first = await self._in_lane(lane, answer.begin, self._application, request)
             if answer.is_whole and len(first) <= SLICE_BYTES:
                 await send(self._start(answer.status, answer.headers))
@@ -126,7 +128,8 @@ class Gateway:
             logger.exception("the application failed before it answered")
             await self._refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
         finally:
-            self._bodies.give_back(key, len(body))
+            if body:
+                body.drop()
 
     def _lane(self, scope: Message) -> "_Lane | None":
         if scope["method"] == "POST" and unquote_to_bytes(scope["raw_path"]) in DOORS:
@@ -140,48 +143,18 @@ class Gateway:
         await lane.acquire()
         return await self._in_thread(step, *arguments, ended=lane.release)
 
-    async def _read(self, scope: Message, receive: Receive) -> tuple[str, bytes]:
-        """Read the body, or as much of it as is kept. Returns the key whose room it takes, and the body."""
+    def _body(self, scope: Message) -> "_Body | None":
+        """Return the request's body, which is still to be read, or None if it has none."""
         headers = dict(scope["headers"])
-        is_chunked = b"transfer-encoding" in headers
-        declared = 0 if is_chunked else int(headers.get(b"content-length", b"0"))
-        if not declared and not is_chunked:
-            return "", b""
-        key, limit = _key_and_limit(scope, headers)
-        if key and self._is_known(key):
-            most = MAX_HELD_BYTES
-        elif not is_chunked and declared <= SMALL_BODY_BYTES:
-            most = MAX_HELD_BYTES * 3 // 4
+        declared = math.inf if b"transfer-encoding" in headers else int(headers.get(b"content-length", b"0"))
+        if not declared:
+            return None
+        sender = _sender(scope, headers)
+        if sender.key and self._is_known(sender.key):
+            share = 1.0
         else:
-            most = MAX_HELD_BYTES // 2
-        body, seen, is_refused = bytearray(), 0, False
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while (is_chunked or seen < declared) and seen <= MAX_DRAINED_BYTES:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        raise _Refused(400, "bad_request", "The body is incomplete.")
-                    piece = message.get("body", b"")
-                    seen += len(piece)
-                    kept = piece[: limit - len(body)]
-                    if self._bodies.take(key, len(kept), most):
-                        body += kept
-                    else:
-                        self._bodies.give_back(key, len(body))
-                        body, limit, is_refused = bytearray(), 0, True
-                    if not message.get("more_body"):
-                        break
-            if is_refused:
-                raise _Refused(503, "unavailable", "Too many requests at once. Try again in a moment.")
-            if limit == SMALL_BODY_BYTES and seen > limit:  # a page, to a client that is not signed in
-                raise _Refused(413, "payload_too_large", "Sign in before you send so much.")
-        except BaseException as error:
-            self._bodies.give_back(key, len(body))
-            if isinstance(error, TimeoutError):
-                said = f"The body did not arrive within {BODY_SECONDS:.0f} s."
-                raise _Refused(408, "request_timeout", said) from None
-            raise
-        return key, bytes(body)
+            share = MOST_OF_SMALL if declared <= SMALL_BODY_BYTES else MOST_OF_STRANGERS
+        return _Body(self._bodies, sender, declared, share)
 
     async def _stream(
         self,
@@ -273,13 +246,21 @@ class Gateway:
         await send({"type": "http.response.body", "body": refused.body})
 
 
-def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, int]:
-    """Return the key of an API call (empty unless it has the right form) and how many bytes of the body are kept."""
+class _Sender(NamedTuple):
+    """Who sends a body."""
+
+    key: str  # of an API call; empty unless it has the right form
+    limit: int  # how many bytes of the body are kept
+    is_signed_out: bool = False  # at a page
+
+
+def _sender(scope: Message, headers: dict[bytes, bytes]) -> _Sender:
     if unquote_to_bytes(scope["raw_path"]).startswith(b"/api/"):
         key = key_in(headers.get(b"authorization", b"").decode("latin-1"))
-        return key, MAX_BODY + 1 if key else 0
-    is_signed_in = re.search(rb"sessionid=[0-9a-z]{32}", headers.get(b"cookie", b""))
-    return "", MAX_BODY + 1 if is_signed_in else SMALL_BODY_BYTES
+        return _Sender(key, MAX_BODY + 1 if key else 0)
+    if re.search(rb"sessionid=[0-9a-z]{32}", headers.get(b"cookie", b"")):
+        return _Sender("", MAX_BODY + 1)
+    return _Sender("", SMALL_BODY_BYTES, is_signed_out=True)
 
 
 class _Door:
@@ -312,9 +293,11 @@ class _Room:
         self._held = 0
         self._of: Counter[str] = Counter()
 
-    def take(self, key: str, size: int, most: int) -> bool:
-        """Take room for `size` more bytes, if no more than `most` are held then. Returns whether there was room."""
-        if size and (self._held + size > most or (key and self._of[key] + size > MAX_HELD_BYTES // 4)):
+    def take(self, key: str, size: int, share: float) -> bool:
+        """Take room for `size` more bytes unless more than `share` of all is held then. Returns whether it did."""
+        if self._held + size > share * MAX_HELD_BYTES:
+            return False
+        if key and self._of[key] + size > MOST_OF_KEY * MAX_HELD_BYTES:
             return False
         self._held += size
         self._of[key] += size
@@ -325,6 +308,60 @@ class _Room:
         self._of[key] -= size
         if not self._of[key]:
             del self._of[key]
+
+
+class _Body:
+    """A request's body, of `declared` bytes (infinite if chunked). It holds the room for what is kept until `drop`."""
+
+    __slots__ = ("_declared", "_has_room", "_held", "_kept", "_room", "_sender", "_share")
+
+    def __init__(self, room: _Room, sender: _Sender, declared: float, share: float) -> None:
+        self._room, self._sender, self._declared, self._share = room, sender, declared, share
+        self._kept, self._held, self._has_room = bytearray(), 0, True
+
+    async def read(self, receive: Receive) -> bytes:
+        """Read it to its end, once. Returns as much of it as is kept. Raises _Refused."""
+        seen = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while seen < self._declared and seen <= MAX_DRAINED_BYTES:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise _Refused(400, "bad_request", "The body is incomplete.")
+                    piece = message.get("body", b"")
+                    seen += len(piece)
+                    self._add(piece)
+                    if not message.get("more_body"):
+                        break
+        except TimeoutError:
+            raise _Refused(408, "request_timeout", f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
+        if not self._has_room:
+            raise _Refused(503, "unavailable", "Too many requests at once. Try again in a moment.")
+        if self._sender.is_signed_out and seen > self._sender.limit:
+            raise _Refused(413, "payload_too_large", "Sign in before you send so much.")
+        whole = bytes(self._kept)
+        self._kept.clear()  # not in memory twice
+        return whole
+
+    def _add(self, piece: bytes) -> None:
+        """Keep a piece up to the sender's limit. Once there is no room for one, keep nothing."""
+        piece = piece[: self._sender.limit - self._held]
+        if not piece or not self._has_room:
+            return
+        size = len(piece)
+        if self._room.take(self._sender.key, size, self._share):
+            self._kept += piece
+            self._held += size
+        else:
+            self._has_room = False
+            self.drop()
+
+    def drop(self) -> None:
+        """Keep nothing, and give the room back."""
+        if self._held:
+            self._room.give_back(self._sender.key, self._held)
+            self._held = 0
+        self._kept.clear()
 
 
 def _is_search(scope: Message) -> bool:
