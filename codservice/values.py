@@ -37,7 +37,7 @@ _MOST_MARKS = 100
 _may_be_marks = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1}}}").search
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
-MOST_DIGITS = 2**31 - 1  # the highest number where no other bound is given
+MAX_INTEGER = 2**31 - 1  # where no other bound is given
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 
 
@@ -140,7 +140,7 @@ def digits(value: str, least: int, most: int) -> int:
     return int(value)
 
 
-def digits_or_none(value: str, *, most: int = MOST_DIGITS) -> int | None:
+def digits_or_none(value: str, *, most: int = MAX_INTEGER) -> int | None:
     """Like `digits`, for our own URLs and forms; None for anything but a number from 0 to `most`."""
     try:
         return digits(value, 0, most)

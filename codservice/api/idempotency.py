@@ -14,11 +14,12 @@ from rest_framework.response import Response
 
 from codservice.api.adapters import location, needed_body
 from codservice.api.error_answers import exception_handler
-from codservice.api.models import KEPT_FOR, IdempotencyRecord
+from codservice.api.models import KEPT_FOR, MAX_KEY, IdempotencyRecord
 from codservice.errors import Invalid, Refused
 from codservice.wire import dump_json, load_json
 
-_KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+KEY_PATTERN = f"^[!-~]{{1,{MAX_KEY}}}$"  # as JSON Schema has it too
+_KEY = re.compile(KEY_PATTERN)
 
 
 class StillRunning(Refused):
@@ -46,7 +47,7 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
         if key is None:
             return view(self, request, *args, **kwargs)
         if not _KEY.fullmatch(key):
-            raise Invalid({"Idempotency-Key": ["Must be one key of 1 to 255 visible ASCII characters."]})
+            raise Invalid({"Idempotency-Key": [f"Must be one key of 1 to {MAX_KEY} visible ASCII characters."]})
         account_id = request.auth.account_id
         fingerprint = _fingerprint(request)
         try:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -86,8 +87,8 @@ class Pages(BasePagination):
         is_far = min(start, total - stop) >= FAR
         rest, passed = view.filterset.pass_by(queryset, start) if is_far else (queryset, 0)
         if passed or start <= total // 2:
-            return list(_far(rest, start - passed, stop - passed))
-        return list(_far(queryset.reverse(), total - stop, total - start))[::-1]
+            return list(_rows(rest, start - passed, stop - passed))
+        return list(_rows(queryset.reverse(), total - stop, total - start))[::-1]
 
     def meta(self) -> PageMeta | CursorMeta:
         """The `meta` of the page that `paginate_queryset` returned."""
@@ -115,10 +116,10 @@ class Pages(BasePagination):
             raise Invalid({"cursor": [_("Send `page` or `cursor`, not both.")]})
         if not cursor:
             return None
-        try:
-            bound_to, *place = _SIGNER.unsign_object(cursor) if len(cursor) <= MAX_CURSOR else [""]
-        except signing.BadSignature:
-            bound_to = ""
+        bound_to, place = None, list[Any]()
+        if len(cursor) <= MAX_CURSOR:
+            with suppress(signing.BadSignature):
+                bound_to, *place = _SIGNER.unsign_object(cursor)
         if bound_to != self._bound_to:
             raise Invalid(
                 {"cursor": [_("Was not given by this list with these filters and this sort. Start with an empty one.")]}
@@ -136,7 +137,7 @@ class Pages(BasePagination):
         return [*query_parameters(by_number), cursor | {"allowEmptyValue": True}]
 
 
-def _far(queryset: QuerySet, start: int, stop: int) -> QuerySet:
+def _rows(queryset: QuerySet, start: int, stop: int) -> QuerySet:
     """The rows from `start` to `stop`. Where many come before, those are skipped in the list's index and not read."""
     if start < FAR:
         return queryset[start:stop]

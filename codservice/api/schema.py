@@ -20,6 +20,8 @@ from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent, appen
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from codservice.api.error_answers import Error, ValidationFailed
+from codservice.api.idempotency import KEY_PATTERN
+from codservice.api.models import MAX_KEY
 from codservice.api.paging import NAMED
 
 ERRORS = {
@@ -106,7 +108,7 @@ def describe(
         responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
     parameters = _gate_headers(sorted(responses), uncounted={401} | (_OPEN.keys() if is_open else set()))
     if is_idempotent:
-        key = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]{1,255}$"}
+        key = {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": KEY_PATTERN}
         text = "For 24 hours, the same key and body get the same answer, and nothing is done twice."
         replayed = {"type": "string", "enum": ["true"]}
         parameters += [
