@@ -27,7 +27,7 @@ from inventory import stock
 from orders import lifecycle
 from tests import factories
 from tests.harness.background import PATIENCE, Background, eventually
-from tests.harness.database import database_url, environment
+from tests.harness.database import database_url, environment, one
 from tests.harness.onebox import OneBox
 from tests.harness.processes import CHECKOUT, descendants
 from tests.harness.python import Python, run_python
@@ -389,6 +389,7 @@ def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_p
             cursor.execute("CREATE INDEX ON looked_at (slow(n))")
             cursor.execute("SET statement_timeout = '200ms'")
             dumps.restore(tmp_path / "a.dump")
+            assert one("SELECT count(*) FROM pg_stats WHERE tablename LIKE 'looked_at%%'") == 2  # of `n` and `slow(n)`
         finally:
             cursor.execute("SET statement_timeout = 0")
             cursor.execute("DROP TABLE looked_at")
