@@ -1,6 +1,8 @@
-"""A Valkey for one test, which it can fill, make a replica and stop without disturbing others."""
+"""What Valkey holds; and a Valkey for one test, which it can fill, make a replica and stop and disturb nobody."""
 
+import base64
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +20,21 @@ from codservice.onebox.process import becomes_ready, spawn
 from codservice.onebox.valkey import valkey
 
 from .background import PATIENCE
+
+
+def redis_texts(client: redis.Redis) -> list[str]:
+    """All that the database holds, as text: keys, values, and the bodies of Celery's messages (base64 inside JSON)."""
+    readers = {
+        b"string": lambda key: [client.get(key)],
+        b"list": lambda key: client.lrange(key, 0, -1),
+        b"set": client.smembers,
+        b"zset": lambda key: client.zrange(key, 0, -1),
+        b"hash": lambda key: [each for pair in client.hgetall(key).items() for each in pair],
+    }
+    keys = list(client.scan_iter())
+    found = keys + [value for key in keys for value in readers[client.type(key)](key) if value is not None]
+    bodies = [base64.b64decode(body) for value in found for body in re.findall(rb'"body": ?"([\w+/=]+)"', value)]
+    return [value.decode(errors="replace") for value in found + bodies]
 
 
 class Broker:

@@ -1,5 +1,6 @@
 """Signing secrets can be read nowhere but in the one answer that shows them."""
 
+import base64
 import os
 import re
 import subprocess
@@ -10,8 +11,10 @@ from cryptography.fernet import Fernet, InvalidToken
 from django.db import connection
 from django.urls import reverse
 
+from codservice.celery import app
 from codservice.onebox import binaries
 from tests.factories import UserFactory
+from tests.harness.broker import redis_texts
 from tests.harness.manage import manage
 from tests.harness.receivers import Receiver
 from webhooks import posts, secrets
@@ -88,7 +91,8 @@ def test_a_secret_is_in_no_dump_log_redis_page_or_other_answer(api, caplog, clie
     client.force_login(UserFactory(is_staff=True, is_superuser=True))
     seen.append(client.get(reverse("admin:webhooks_webhook_change", args=[id_])).content.decode())
     database = redis.Redis.from_url(settings.REDIS_URL)
-    seen += [str(database.dump(key)) for key in database.scan_iter()]
+    seen += redis_texts(database)
+    assert any("deliver" in text for text in seen), "the workers were woken"
     webhook = Webhook.objects.get()
     used.append(secrets.decrypt(bytes(webhook.secret)))  # the one of the crash
     seen += [repr(webhook), str(webhook), dumped()]
@@ -98,6 +102,13 @@ def test_a_secret_is_in_no_dump_log_redis_page_or_other_answer(api, caplog, clie
         for text in seen:
             assert secret not in text
             assert secret.removeprefix("whsec_") not in text
+        assert secret.removeprefix("whsec_").encode().hex() not in seen[-1], "as pg_dump writes bytea"
+        assert base64.b64decode(secret.removeprefix("whsec_")).hex() not in seen[-1]
+
+
+def test_a_secret_in_a_task_would_be_seen(settings):
+    app.send_task("x", ["not for a broker"], argsrepr="-")
+    assert any("not for a broker" in text for text in redis_texts(redis.Redis.from_url(settings.REDIS_URL)))
 
 
 def dumped() -> str:
