@@ -190,7 +190,7 @@ def test_an_id_may_be_written_in_capitals(alice, api):
 @pytest.fixture
 def crash(monkeypatch):
     def view(*args, **kwargs):
-        raise ValueError("a secret detail, 0550 12 34 56")
+        raise ValueError("a secret detail, 0550 12 34 56\r\n\x1b[2JERROR forged")
 
     monkeypatch.setattr("orders.views.OrderViewSet.initial", view)
 
@@ -357,7 +357,11 @@ def test_no_cache_may_keep_an_answer(api, path):
 
 
 def test_a_crash_and_a_forged_path_make_one_line_in_the_log_each(crash, api, caplog):
+    caplog.handler.setFormatter(logs.formatter(readable=False))
     api.get(f"{ORDERS}?q=a%0AERROR%20forged")
-    api.get("/api/v1/orders%0d%0aERROR forged")
-    for record in caplog.records:
-        assert "\n" not in record.getMessage()
+    api.get("/api/v1/orders%0d%0aERROR forged%1b[2J")
+    lines = caplog.text.removesuffix("\n").split("\n")
+    assert len(lines) == len(caplog.records)
+    assert [line["status"] for line in map(json.loads, lines) if "status" in line] == [500, 404]
+    assert sum("Traceback" in json.loads(line).get("exception", "") for line in lines) == 1
+    assert not any(control in caplog.text for control in ("\r", "\x1b"))
