@@ -145,8 +145,8 @@ def test_what_falls_due_outside_is_called_when_the_hours_begin(alice: Account, a
 def test_hours_bind_to_the_minute(alice: Account, agent: User) -> None:
     make_order(alice)
     now = timezone.localtime(timezone=ALGIERS)
-    if not time(0, 2) < now.time() < time(23, 58):  # the day has no room for a window on each side of now
-        return
+    if not time(0, 2) < now.time() < time(23, 58):
+        pytest.skip("the day has no room for a window on each side of now")
     before = rules(alice, opens_at=time.min, closes_at=(now - timedelta(minutes=1)).time())
     assert claims.next_customer(agent) is None
     assert overview.counters(agent)["later"] == 0
@@ -165,8 +165,8 @@ def test_a_promise_shortly_before_closing_is_its_agents_when_the_hours_begin_aga
 ) -> None:
     """It stays theirs for what was left of the quarter of an hour. By the clock alone it would be overdue all night."""
     now = timezone.localtime(timezone=ALGIERS).replace(microsecond=0)
-    if not time(0, 20) <= now.time() < time(23, 49):  # the day has no room for a window on each side of now
-        return
+    if not time(0, 20) <= now.time() < time(23, 49):
+        pytest.skip("the day has no room for a window on each side of now")
     opened = rules(alice, opens_at=(now - timedelta(minutes=5)).time(), closes_at=time.max)
     order = make_order(alice)
     promised = {"call_state": CallState.CALLBACK, "callback_agent": colleague}
@@ -308,7 +308,7 @@ def test_a_closed_day_goes_before_seasons_and_only_a_merchants_own_opening_befor
 def test_the_years_ahead_have_their_public_holidays() -> None:
     public_holidays.write(using="default")
     year = days.today().year
-    for ahead in range(public_holidays.YEARS_AHEAD):
+    for ahead in range(public_holidays.YEARS_AHEAD + 1):
         assert PublicHoliday.objects.get(day=date(year + ahead, 7, 5)).name == "Independence Day"
         assert PublicHoliday.objects.filter(day__year=year + ahead, name__startswith="Eid al-Adha").count() >= 2
 
@@ -361,8 +361,8 @@ def test_what_does_not_fit_into_todays_hours_is_assigned_for_the_next_day(
     make_orders(alice, [{"phone": f"05500000{n:02}"} for n in range(12)])
     now = timezone.localtime(timezone=ALGIERS)
     closes_at = now + timedelta(minutes=9)
-    if now.time() < time(0, 20) or closes_at.date() != now.date():  # the day has no room for a window that ends soon
-        return
+    if now.time() < time(0, 20) or closes_at.date() != now.date():
+        pytest.skip("the day has no room for a window that ends soon")
     rules(alice, opens_at=time(0, 10), closes_at=closes_at.time())
     ids = list(Order.objects.values_list("id", flat=True))
     bulk_changes.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor)
