@@ -155,8 +155,9 @@ def test_a_promise_about_a_decided_order_is_none(callback_at: datetime, order_at
 
 def test_a_promise_counts_once_its_time_is_over(order_at: Any, agent: User) -> None:
     now = datetime.now(ALGIERS)
-    call(order_at(now - timedelta(hours=2)), agent, now - timedelta(hours=1), "callback", callback_at=now)
-    assert performance.read(now.date(), now.date(), "day").total.promises == 0
+    for ago, promises in (timedelta(0), 0), (timedelta(minutes=30), 1):
+        call(order_at(now - timedelta(hours=2)), agent, now - timedelta(hours=1), "callback", callback_at=now - ago)
+        assert performance.read((now - timedelta(days=1)).date(), now.date(), "day").total.promises == promises
 
 
 def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: User, supervisor: User) -> None:
@@ -274,12 +275,17 @@ def test_the_page_shows_names_numbers_and_a_chart(by: str, order_at: Any, agent:
 
 @pytest.mark.parametrize("by", ["day", "agent"])
 @pytest.mark.parametrize("show", [column.name for column in COLUMNS])
-def test_every_figure_can_be_drawn(show: str, by: str, week: None, supervisor: User) -> None:
+def test_every_figure_can_be_drawn(
+    show: str, by: str, week: None, order_at: Any, agent: User, supervisor: User
+) -> None:
+    promised = order_at(at(8))
+    call(promised, agent, at(9), "callback", callback_at=at(15))
+    call(promised, agent, at(15), "no_answer")
     query = {"first": "2026-03-02", "last": "2026-03-08", "by": by, "show": show}
     page = browser_of(supervisor).get(PAGE, query).content.decode()
     chart = page.split('id="chart-title"')[1].split("</section>")[0]
     drawn = r'<path class="good" d="M' if by == "day" else r'<rect class="good" x="0.0" width="100.0"'
-    assert re.search(drawn, chart) or show == "kept_rate"  # nobody promised a call
+    assert re.search(drawn, chart)
 
 
 def test_the_number_of_queries_does_not_depend_on_the_rows(order_at: Any, supervisor: User, charlie: Account) -> None:
