@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 import redis
 from django.conf import settings
-from django.db import connections
+from django.db import connection, connections
 from django.test import Client
 from django.urls import get_resolver
 from django.utils import translation
@@ -39,6 +39,7 @@ from tests.harness.service import Service, running_service
 from webhooks import receivers, registry, secrets, wakeup
 from webhooks.engine import Engine
 from webhooks.models import Delivery, Webhook
+from webhooks.roster import Roster
 
 # Load the URLs, as the web does before its first request: some test files look up what there is when they are imported.
 assert get_resolver().url_patterns
@@ -160,6 +161,13 @@ def limits_by(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[[str],
         settings.CACHES = {"default": {**cache, "LOCATION": url, "OPTIONS": options}}
 
     return use
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """The test database, as pytest-django makes it. What workers leave in /tmp about it goes with it."""
+    yield
+    shutil.rmtree(Roster.of(connection.settings_dict).folder, ignore_errors=True)
 
 
 # --- The service in processes of its own ---------------------------------------------------------------------------

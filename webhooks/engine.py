@@ -98,8 +98,7 @@ class Engine:
 
     def _enter_roster(self) -> None:
         """Show that this worker lives, and give back the claims of this machine's dead ones. Others have to run out."""
-        database = connection.settings_dict
-        roster = Roster(f"{database['HOST']}:{database['PORT']}/{database['NAME']}")
+        roster = Roster.of(connection.settings_dict)
         try:
             self._sign_of_life = roster.enter(self.token)
             dead = roster.dead()

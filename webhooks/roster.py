@@ -10,8 +10,9 @@ import fcntl
 import hashlib
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Self
 from uuid import UUID
 
 from codservice.data_folder import own_folder
@@ -24,6 +25,11 @@ class Roster:
         digest = hashlib.sha256(database.encode()).hexdigest()[:16]
         # One folder per user: root's workers and another user's may not read each other's files.
         self.folder = Path(tempfile.gettempdir()) / f"codservice-workers-{os.geteuid()}-{digest}"
+
+    @classmethod
+    def of(cls, database: Mapping[str, Any]) -> Self:
+        """The roster for a database by its settings, as in `connection.settings_dict`."""
+        return cls(f"{database['HOST']}:{database['PORT']}/{database['NAME']}")
 
     def enter(self, token: UUID) -> IO[bytes]:
         """Show that `token` is alive until the returned file is closed or the process ends.
