@@ -63,8 +63,14 @@ def import_batch(account_id: UUID, body: dict[str, Any], *, actor: Actor) -> Ord
             answer.created.append(BatchCreatedBody(index, outcome.id, outcome.external_id, outcome.status))
     if answer.created:
         return answer
-    message = "None of the orders was imported. `errors` says why for each."
-    return OrderBatchRefusedBody(Invalid.code, message, answer.errors, [])
+    return refused(answer.errors)
+
+
+def refused(errors: list[BatchErrorBody]) -> OrderBatchRefusedBody:
+    """The answer to a batch of which nothing was imported."""
+    return OrderBatchRefusedBody(
+        Invalid.code, "None of the orders was imported. `errors` says why for each.", errors, []
+    )
 
 
 def _error(index: int, external_id: str | None, refusal: Invalid) -> BatchErrorBody:

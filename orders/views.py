@@ -16,22 +16,10 @@ from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
 from codservice.errors import Invalid
 from codservice.searches import searching
-from orders import amending, batches, bodies, fees, importing, lifecycle, reading, serializers
+from orders import amending, batches, bodies, fees, importing, lifecycle, openapi, reading, serializers
 from orders.batches import OrderBatchBody, OrderBatchRefusedBody
 from orders.filters import OrderFilter
-from orders.models import Order
-
-_EXAMPLE = {
-    "external_id": "1042",
-    "customer_name": "Amine Benali",
-    "customer_phone": "0550123456",
-    "customer_address": "12 rue Didouche Mourad",
-    "customer_wilaya": "16",
-    "customer_commune": "Bab Ezzouar",
-    "total_amount": 4900,
-    "shipping_fee": 400,
-    "items": [{"product_name": "Robe kabyle", "quantity": 1, "unit_price": 4500, "attributes": {"taille": "M"}}],
-}
+from orders.models import Order, Status
 
 
 class OrderViewSet(viewsets.GenericViewSet):
@@ -54,8 +42,9 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Import an order",
         request=serializers.OrderImport,
-        example=_EXAMPLE,
+        example=openapi.SENT,
         answers={201: bodies.OrderBody},
+        shown={201: openapi.IMPORTED},
         errors=(400, 409, 413, 415, 422),
         is_idempotent=True,
         has_location=True,
@@ -72,8 +61,9 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Import a batch of orders",
         request=serializers.OrderBatch,
-        example={"orders": [_EXAMPLE, _EXAMPLE | {"external_id": "1043", "total_amount": 5300}]},
+        example={"orders": [openapi.SENT, openapi.SENT | {"external_id": "1043", "total_amount": 5300}]},
         answers={201: OrderBatchBody, 207: OrderBatchBody, 422: OrderBatchRefusedBody},
+        shown=openapi.BATCH,
         errors=(400, 409, 413, 415),
         is_idempotent=True,
     )
@@ -93,7 +83,13 @@ class OrderViewSet(viewsets.GenericViewSet):
             page = self.paginate_queryset(orders.values(*bodies.LISTED))
         return Response(bodies.OrderListBody([bodies.listed(row) for row in page], self.paginator.meta()))
 
-    @schema.describe("Read an order", answers={200: bodies.OrderDetailBody}, errors=(404,), has_etag=True)
+    @schema.describe(
+        "Read an order",
+        answers={200: bodies.OrderDetailBody},
+        shown={200: openapi.detail()},
+        errors=(404,),
+        has_etag=True,
+    )
     def retrieve(self, request: Request, id: UUID) -> HttpResponse:
         """The order with its call notes and history. `If-None-Match` saves reading it again when it has not changed."""
         return answer_unless_known(request, self._detail(id))
@@ -101,8 +97,9 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Change an order",
         request=serializers.OrderChanges,
-        example={"customer_address": "14 rue Larbi Ben M'hidi", "notes": "Appeler après 17 h"},
+        example=openapi.CHANGES,
         answers={200: bodies.OrderDetailBody},
+        shown={200: openapi.CHANGED},
         errors=(400, 404, 412, 413, 415, 422),
         has_precondition=True,
     )
@@ -123,6 +120,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         request=serializers.OrderCancel,
         example={"reason": "Out of stock"},
         answers={200: bodies.OrderDetailBody},
+        shown={200: openapi.detail(Status.CANCELED, actor=openapi.KEY, reason="Out of stock")},
         errors=(400, 404, 413, 415, 422),
     )
     def cancel(self, request: Request, id: UUID) -> Response:

@@ -1,5 +1,7 @@
 """Deliveries in the OpenAPI description: the requests that we send, under `webhooks`."""
 
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -7,10 +9,11 @@ from django.utils.module_loading import import_string
 from drf_spectacular.utils import OpenApiWebhook
 from msgspec import Struct
 
-from codservice.api.schema import struct_schema
+from codservice.api.schema import as_json, struct_schema
 from webhooks.events import PingEvent
 from webhooks.models import Event
 
+AT = datetime(2026, 3, 1, 10, 15, 30, 123456, tzinfo=UTC)  # the time of every example
 _TEXT = {"type": "string"}
 _HEADERS = {
     "X-Service-Event": "The event.",
@@ -47,16 +50,19 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
     """
     kind = str(kind)
     _EXAMPLES[kind] = example
-    body = {
+    body: dict[str, Any] = {
         "type": "object",
         "required": ["event", "timestamp", "data"],
         "properties": {
             "event": {"type": "string", "const": kind},
             "timestamp": _TEXT | {"format": "date-time", "description": "The time of the change."},
             "data": struct_schema(type(example)),
-            "example": {"const": True, "description": "Only in examples that a ping requested: nothing has happened."},
         },
     }
+    if kind != Event.PING:
+        text = "Only in examples that a ping requested: nothing has happened."
+        body["properties"]["example"] = {"const": True, "description": text}
+    whole = as_json({"event": kind, "timestamp": AT, "data": example})
     otherwise = (
         "Pings and examples are tried once only" if kind == Event.PING else "Otherwise the delivery is tried again"
     )
@@ -75,7 +81,10 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
                     {"name": name, "in": "header", "required": is_always, "description": text, "schema": _TEXT}
                     for name, text, is_always in headers
                 ],
-                "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+                "requestBody": {
+                    "required": True,
+                    "content": {"application/json": {"schema": body, "examples": {"Example": {"value": whole}}}},
+                },
                 "responses": {"2XX": {"description": "Acknowledged; the answer's body is kept for the log only."}},
             }
         },

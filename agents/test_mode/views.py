@@ -12,10 +12,15 @@ from agents.test_mode import serializers, simulation
 from codservice.accounts.key_form import TEST
 from codservice.api import idempotency, schema
 from codservice.api.adapters import needed_body, optional_body
-from orders import bodies, reading
+from orders import bodies, openapi, reading
+from orders.models import Status
 from orders.serializers import OrderCancel, read_cancel
 
 _ANSWERS = {200: bodies.OrderDetailBody}
+
+
+def _shown(*steps: Status) -> dict[int, bodies.OrderDetailBody]:
+    return {200: openapi.detail(*steps)}
 
 
 class TestModeViewSet(viewsets.GenericViewSet):
@@ -28,7 +33,7 @@ class TestModeViewSet(viewsets.GenericViewSet):
             raise Http404
         return super().dispatch(request, *args, **kwargs)
 
-    @schema.describe("Confirm a test order", answers=_ANSWERS, errors=(404, 422))
+    @schema.describe("Confirm a test order", answers=_ANSWERS, shown=_shown(Status.CONFIRMED), errors=(404, 422))
     def confirm(self, request: Request, id: UUID) -> Response:
         """Acts as an agent whose customer said yes. Repeating it is harmless, as with each of these moves."""
         return self._move("confirm", request, id)
@@ -38,6 +43,7 @@ class TestModeViewSet(viewsets.GenericViewSet):
         request=OrderCancel,
         example={"reason": "Customer refused"},
         answers=_ANSWERS,
+        shown={200: openapi.detail(Status.CANCELED, reason="Customer refused")},
         errors=(400, 404, 413, 415, 422),
     )
     def cancel(self, request: Request, id: UUID) -> Response:
@@ -49,6 +55,7 @@ class TestModeViewSet(viewsets.GenericViewSet):
         request=serializers.TestCall,
         example={"outcome": "no_answer"},
         answers=_ANSWERS,
+        shown={200: openapi.CALLED},
         errors=(400, 404, 409, 413, 415, 422),
         is_idempotent=True,
     )
@@ -59,17 +66,29 @@ class TestModeViewSet(viewsets.GenericViewSet):
         simulation.call(id, serializers.read_call(needed_body(request)), account_id=account_id)
         return self._detail(account_id, id)
 
-    @schema.describe("Ship a test order", answers=_ANSWERS, errors=(404, 422))
+    @schema.describe(
+        "Ship a test order", answers=_ANSWERS, shown=_shown(Status.CONFIRMED, Status.SHIPPED), errors=(404, 422)
+    )
     def ship(self, request: Request, id: UUID) -> Response:
         """Acts as a courier who has fetched the parcel."""
         return self._move("ship", request, id)
 
-    @schema.describe("Deliver a test order", answers=_ANSWERS, errors=(404, 422))
+    @schema.describe(
+        "Deliver a test order",
+        answers=_ANSWERS,
+        shown=_shown(Status.CONFIRMED, Status.SHIPPED, Status.DELIVERED),
+        errors=(404, 422),
+    )
     def deliver(self, request: Request, id: UUID) -> Response:
         """Acts as a courier whom the customer has paid."""
         return self._move("deliver", request, id)
 
-    @schema.describe("Return a test order", answers=_ANSWERS, errors=(404, 422))
+    @schema.describe(
+        "Return a test order",
+        answers=_ANSWERS,
+        shown=_shown(Status.CONFIRMED, Status.SHIPPED, Status.RETURNED),
+        errors=(404, 422),
+    )
     def return_order(self, request: Request, id: UUID) -> Response:
         """Acts as a courier who brings the parcel back."""
         return self._move("return", request, id)

@@ -23,6 +23,7 @@ from codservice.api.error_answers import Error, ValidationFailed
 from codservice.api.idempotency import KEY_PATTERN
 from codservice.api.models import MAX_KEY
 from codservice.api.paging import NAMED
+from codservice.wire import dump_json
 
 ERRORS = {
     400: ("malformed_json", "The body is not a JSON object, is too deep, or repeats a key."),
@@ -88,6 +89,7 @@ def describe(
     answers: Mapping[int, Any],
     request: Any = None,
     example: dict[str, Any] | None = None,
+    shown: Mapping[int, msgspec.Struct] | None = None,
     errors: Iterable[int] = (),
     is_idempotent: bool = False,
     has_etag: bool = False,
@@ -97,6 +99,7 @@ def describe(
 ) -> Callable:
     """Describe a view's method: its body with an `example` that can be sent, its answers, its own errors.
 
+    `shown` are examples of answers, by status, where not any values of the right types would be true.
     With `is_open` it needs no key, and so no scope: its view's permission is `AllowAny`.
     """
     responses: dict[int, Any] = dict(answers)
@@ -124,12 +127,15 @@ def describe(
     if has_location:
         path = {"type": "string", "format": "uri-reference"}
         parameters.append(_header("Location", path, response=[201], description="The path where it can be read."))
+    examples = [OpenApiExample("Example", example, request_only=True)] if example else []
+    for code, body in (shown or {}).items():
+        examples.append(OpenApiExample("Example", as_json(body), response_only=True, status_codes=[str(code)]))
     return extend_schema(
         summary=summary,
         request=request,
         responses=responses,
         parameters=parameters,
-        examples=[OpenApiExample("Example", example, request_only=True)] if example else None,
+        examples=examples or None,
     )
 
 
@@ -230,6 +236,11 @@ class StructSchema(OpenApiSerializerExtension):
                 ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, ComponentIdentity(schema))
             )
         return schemas[self.target.__name__]
+
+
+def as_json(body: Any) -> Any:
+    """An example as it is sent, in the plain types of JSON."""
+    return msgspec.json.decode(dump_json(body))
 
 
 def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The API reference: pages of /docs/ that are made from the OpenAPI description, one for each of its tags.
 
-The pages say nothing that the description does not. Examples take values of the same names from the description's own
-examples and the guides', so that all read alike. A field without any gets a value of its type.
+The pages say nothing that the description does not. Its own examples are shown as they are. Where it has none, one is
+made: of values of the same names in the guides' examples, so that all read alike, or else of any value of the type.
 """
 
 import json
@@ -170,7 +170,6 @@ class _Reader:
 
     def operation(self, method: str, path: str, described: dict[str, Any]) -> Operation:
         body = described.get("requestBody", {}).get("content", {}).get("application/json", {})
-        given = next((each["value"] for each in body.get("examples", {}).values()), None)
         gate = described["responses"].get("500", {}).get("headers", {})
         answers = [self._answer(status, answer, gate) for status, answer in described["responses"].items()]
         return Operation(
@@ -179,10 +178,10 @@ class _Reader:
             described["summary"],
             inline(described.get("description", "")),
             [self._parameter(each) for each in described.get("parameters", ())],
-            self._body(body["schema"], has_example=not path) if body else None,
+            self._body(body, has_example=not path) if body else None,
             [answer for answer in answers if not answer.note or answer.body or answer.status < "400"],
             [answer for answer in answers if answer.note and not answer.body and answer.status >= "400"],
-            _lines(method.upper(), path, given, has_key={} not in described["security"]) if path else [],
+            _lines(method.upper(), path, _given(body), has_key={} not in described["security"]) if path else [],
         )
 
     def _parameter(self, described: dict[str, Any]) -> Field:
@@ -190,15 +189,17 @@ class _Reader:
         return Field(described["name"], kind, described.get("required", False), note, described["in"])
 
     def _answer(self, status: str, described: dict[str, Any], gate: dict[str, Any]) -> Answer:
-        schema = described.get("content", {}).get("application/json", {}).get("schema")
+        sent = described.get("content", {}).get("application/json", {})
+        schema = sent.get("schema")
         is_error = schema in ({"$ref": f"#/components/schemas/{name}"} for name in ("Error", "ValidationFailed"))
         headers = ", ".join(f"`{name}`" for name in described.get("headers", ()) if name not in gate)
-        body = self._body(schema, has_example=True) if schema and not is_error else None
+        body = self._body(sent, has_example=True) if schema and not is_error else None
         return Answer(status, inline(described["description"]), inline(headers), body)
 
-    def _body(self, schema: dict[str, Any], *, has_example: bool) -> Body:
+    def _body(self, described: dict[str, Any], *, has_example: bool) -> Body:
+        schema = described["schema"]
         fields = {field.name: field for field in self._fields(schema)}
-        example = _indented(self._example(schema)) if has_example else ""
+        example = _indented(_given(described) or self._example(schema)) if has_example else ""
         return Body(list(fields.values()), inline(self._note(schema)), example)
 
     def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -276,6 +277,11 @@ class _Reader:
             if _is_a(kind, sample) and re.search(schema.get("pattern", ""), str(sample)):
                 return sample
         return {"string": "…", "boolean": True, "null": None}.get(kind, max(1, schema.get("minimum", 1)))
+
+
+def _given(body: dict[str, Any]) -> Any:
+    """The description's own example of a body, or None."""
+    return next((each["value"] for each in body.get("examples", {}).values()), None)
 
 
 def _is_a(kind: str, value: Any) -> bool:

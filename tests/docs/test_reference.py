@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils.html import escape
 
 from codservice.docs import library, reference
+from orders.models import Order, Status
 from tests.harness.description import closed, generated
 from tests.harness.npm import program
 
@@ -64,11 +65,53 @@ def test_every_operation_is_there_with_what_it_takes_and_answers_and_examples_of
         if body := operation.get("requestBody"):
             for name in resolved(body["content"]["application/json"]["schema"])["properties"]:
                 assert f"<dt><code>{name}</code>" in html
-        shown = dict(re.findall(r"<summary>Answer <strong>(\d+)</strong>.*?<pre[^>]*><code>(.*?)</code>", html, re.S))
+        shown = examples(html)
         for status, example in shown.items():
-            hold(json.loads(unescape(example)), answers[status]["content"]["application/json"]["schema"])
+            hold(example, answers[status]["content"]["application/json"]["schema"])
         has_body = {status for status, answer in answers.items() if status < "400" and answer.get("content")}
         assert has_body <= shown.keys()
+
+
+def examples(html: str) -> dict[str, Any]:
+    """The examples of an operation's answers, by status."""
+    shown = re.findall(r"<summary>Answer <strong>(\d+)</strong>.*?<pre[^>]*><code>(.*?)</code>", html, re.S)
+    return {status: json.loads(unescape(example)) for status, example in shown}
+
+
+# Where each call leaves an order that waited for it.
+LEFT = {
+    "Read an order": "pending_confirmation",
+    "Change an order": "pending_confirmation",
+    "Cancel an order": "canceled",
+    "Confirm a test order": "confirmed",
+    "Cancel a test order as an agent": "canceled",
+    "Call the customer of a test order": "pending_confirmation",
+    "Ship a test order": "shipped",
+    "Deliver a test order": "delivered",
+    "Return a test order": "returned",
+}
+
+
+@pytest.mark.parametrize("summary", LEFT)
+def test_the_example_of_an_order_is_what_the_call_makes_of_it(summary: str, client: Client) -> None:
+    order = examples(section(client, "test" if "test order" in summary else "orders", summary))["200"]
+
+    history = [(change["from"], change["to"]) for change in order["status_history"]]
+    reached = [to for _, to in history]
+    assert order["status"] == reached[-1] == LEFT[summary]
+    assert [before for before, _ in history] == [None, *reached[:-1]]
+    for name in ("confirmed", "canceled"):
+        assert (order[f"{name}_at"] is not None) is (name in reached)
+    assert (order["cancel_reason"] != "") is (order["status"] == "canceled")
+    assert (order["edits"] != []) is (summary == "Change an order")
+    assert order["anonymised_at"] is None
+
+
+def test_the_examples_of_imports_are_what_their_status_says(client: Client) -> None:
+    assert examples(section(client, "orders", "Import an order"))["201"]["status"] == "pending_confirmation"
+    batch = examples(section(client, "orders", "Import a batch of orders"))
+    counts = {status: (len(body["created"]), len(body["errors"])) for status, body in batch.items()}
+    assert counts == {"201": (2, 0), "207": (1, 1), "422": (0, 2)}
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
@@ -88,8 +131,19 @@ def test_every_event_is_there_with_an_example_of_it(client: Client) -> None:
         for parameter in described["parameters"]:
             assert f"<code>{parameter['name']}</code>" in html
         (example,) = re.findall(r"<pre[^>]*><code>(.*?)</code>", html, re.S)
-        hold(json.loads(unescape(example)), described["requestBody"]["content"]["application/json"]["schema"])
-        assert json.loads(unescape(example))["event"] == kind
+        body = json.loads(unescape(example))
+        hold(body, described["requestBody"]["content"]["application/json"]["schema"])
+        assert (body["event"], "example" in body) == (kind, False)
+        if leads_to := {move.to for move in Order.MOVES.values() if move.event == kind}:
+            assert {body["data"]["status"]} == leads_to
+        elif kind.startswith("order."):
+            assert body["data"]["status"] == Status.PENDING
+
+
+def test_only_an_event_can_be_an_example() -> None:
+    for kind, methods in DESCRIPTION["webhooks"].items():
+        body = methods["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert ("example" in body["properties"]) is (kind != "ping")
 
 
 @pytest.mark.parametrize(
