@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
-from codservice.api.adapters import location, needed_body, optional_body
+from codservice.api.adapters import location, needed_body, optional_body, unknown_first
 from codservice.api.conditional import answer_unless_known, check_match, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
@@ -125,7 +125,8 @@ class OrderViewSet(viewsets.GenericViewSet):
     )
     def cancel(self, request: Request, id: UUID) -> Response:
         """Possible until the order is shipped. The body is optional, and canceling twice is harmless."""
-        reason = serializers.read_cancel(optional_body(request))
+        with unknown_first(self.get_queryset().filter(id=id)):
+            reason = serializers.read_cancel(optional_body(request))
         lifecycle.cancel(id, account_id=request.auth.account_id, actor=Actor.of_key(request.auth), reason=reason)
         return Response(self._detail(id))
 

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from codservice.api import schema
-from codservice.api.adapters import location, needed_body, optional_body
+from codservice.api.adapters import location, needed_body, optional_body, unknown_first
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, number_schema, query_parameters, read_number
 from codservice.errors import Invalid, read_all
@@ -97,7 +97,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
     def ping(self, request: Request, id: UUID) -> Response:
         """Sends a signed delivery and tries it once; the log shows the result. The body is optional: without `event`, a
         `ping` is sent; with it, an example of that event, whose body has `"example": true`."""
-        kind = serializers.read_ping(optional_body(request))
+        with unknown_first(self.get_queryset().filter(id=id)):
+            kind = serializers.read_ping(optional_body(request))
         example = example_of(kind)
         delivery_id = events.ping(request.auth.account_id, id, at=timezone.now(), kind=kind, example=example)
         return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED)

@@ -1,5 +1,6 @@
 """`/api/v1/test/orders/{id}/…`: test mode's agent and courier (docs/test-mode.md)."""
 
+from contextlib import AbstractContextManager
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +12,9 @@ from rest_framework.response import Response
 from agents.test_mode import serializers, simulation
 from codservice.accounts.key_form import TEST
 from codservice.api import idempotency, schema
-from codservice.api.adapters import needed_body, optional_body
+from codservice.api.adapters import needed_body, optional_body, unknown_first
 from orders import bodies, openapi, reading
-from orders.models import Status
+from orders.models import Order, Status
 from orders.serializers import OrderCancel, read_cancel
 
 _ANSWERS = {200: bodies.OrderDetailBody}
@@ -48,7 +49,9 @@ class TestModeViewSet(viewsets.GenericViewSet):
     )
     def cancel(self, request: Request, id: UUID) -> Response:
         """Acts as an agent whose customer said no. The body is optional."""
-        return self._move("cancel", request, id, reason=read_cancel(optional_body(request)))
+        with self._unknown_first(request, id):
+            reason = read_cancel(optional_body(request))
+        return self._move("cancel", request, id, reason=reason)
 
     @schema.describe(
         "Call the customer of a test order",
@@ -63,7 +66,9 @@ class TestModeViewSet(viewsets.GenericViewSet):
     def call(self, request: Request, id: UUID) -> Response:
         """Acts as an agent whose call decided nothing: notes it and plans the next one."""
         account_id = request.auth.account_id
-        simulation.call(id, serializers.read_call(needed_body(request)), account_id=account_id)
+        with self._unknown_first(request, id):
+            outcome = serializers.read_call(needed_body(request))
+        simulation.call(id, outcome, account_id=account_id)
         return self._detail(account_id, id)
 
     @schema.describe(
@@ -92,6 +97,9 @@ class TestModeViewSet(viewsets.GenericViewSet):
     def return_order(self, request: Request, id: UUID) -> Response:
         """Acts as a courier who brings the parcel back."""
         return self._move("return", request, id)
+
+    def _unknown_first(self, request: Request, id: UUID) -> AbstractContextManager[None]:
+        return unknown_first(Order.objects.filter(account_id=request.auth.account_id, id=id))
 
     def _move(self, name: str, request: Request, id: UUID, **details: str) -> Response:
         simulation.move(name, id, account_id=request.auth.account_id, **details)

@@ -177,6 +177,14 @@ def test_a_call_that_is_sent_again_with_its_key_is_noted_once(twin: Account, pla
     assert CallNote.objects.count() == 1
 
 
+@pytest.mark.parametrize(("name", "body"), [("cancel", {"reason": 5}), ("call", {}), ("call", {"outcome": 5})])
+def test_anothers_is_unknown_whatever_the_body_says(
+    name: str, body: dict[str, Any], twin: Account, charlie: Account, play: Callable[..., Any]
+) -> None:
+    assert play(make_order(charlie), name, body).status_code == 404
+    assert play(make_order(twin), name, body).status_code == 422
+
+
 def test_to_a_live_key_there_is_no_such_path(alice: Account, api: ApiClient, api_for: Callable[..., ApiClient]) -> None:
     order = make_order(alice)
 

@@ -185,6 +185,7 @@ def test_a_body_of_another_type_is_refused(api, order, body, content_type):
 
 def test_charlie_cancels_nothing_of_alices(charlies_api, order):
     assert cancel(charlies_api, order).status_code == 404
+    assert cancel(charlies_api, order, {"reason": 5}).status_code == 404
     assert charlies_api.post(f"{ORDERS}/{uuid4()}/cancel").status_code == 404
     assert Order.objects.get().status == "pending_confirmation"
     assert StatusChange.objects.count() == 1

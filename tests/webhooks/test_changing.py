@@ -215,12 +215,13 @@ def test_turning_it_off_drops_nothing_of_what_happens_once_it_is_on_again(
     assert statuses(webhook=webhook) == {"pending": 2}
 
 
-@pytest.mark.parametrize("body", [{}, {"url": 5, "since": 5}])
+@pytest.mark.parametrize("body", [{}, {"url": 5, "since": 5, "event": 5}])
 def test_anothers_is_unknown_whatever_the_body_says(
     charlies_api: ApiClient, webhook: Webhook, body: dict[str, Any]
 ) -> None:
     assert charlies_api.patch(f"{WEBHOOKS}/{webhook.id}", body).status_code == 404
     assert charlies_api.post(f"{WEBHOOKS}/{webhook.id}/recover", body).status_code == 404
+    assert charlies_api.post(f"{WEBHOOKS}/{webhook.id}/ping", body).status_code == 404
 
 
 # --- Examples --------------------------------------------------------------------------------------------------------
