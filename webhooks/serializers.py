@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from codservice import days, retention, values
 from codservice.api.fields import Boolean, Strict, Text, read_body
@@ -79,19 +80,29 @@ class MomentField(Strict, serializers.CharField):
         return days.read_moment(data, ends=self.ends)
 
 
+class NoteField(Text):
+    """The merchant's own note about a webhook. An empty one and null are none."""
+
+    def __init__(self) -> None:
+        super().__init__(max_length=255, required=False, allow_null=True, allow_blank=True)
+
+    def run_validation(self, data: Any = empty) -> str:
+        return super().run_validation(data) or ""
+
+
 class WebhookRegistration(serializers.Serializer):
     url = ReceiverField(
         max_length=receivers.MAX_LENGTH, help_text="An https: URL of a public host, with port 443 or one from 1024 on."
     )
     events = KindsField()
-    description = Text(max_length=255, required=False, allow_blank=True)
+    description = NoteField()
 
 
 class WebhookChange(serializers.Serializer):
     url = ReceiverField(max_length=receivers.MAX_LENGTH, required=False)
     events = KindsField(required=False)
     is_active = Boolean(required=False, help_text="`false` drops pending deliveries, and nothing more is sent.")
-    description = Text(max_length=255, required=False, allow_blank=True)
+    description = NoteField()
 
 
 class WebhookPing(serializers.Serializer):
@@ -184,7 +195,9 @@ class AttemptBody(Struct):
 
 class DeliveryBody(Struct):
     id: Annotated[Id, Meta(description="`X-Service-Delivery`")]
-    event_id: Annotated[Id, Meta(description="`X-Service-Event-Id`, the event's `id` in the feed.")]
+    event_id: Annotated[
+        Id, Meta(description="`X-Service-Event-Id`, the event's `id` in the feed.")
+    ]
     event: Annotated[str, Meta(extra_json_schema={"enum": EVENTS})]
     status: Annotated[str, Meta(extra_json_schema={"enum": Delivery.Status.values})]
     attempt_count: int

@@ -70,7 +70,17 @@ def test_what_is_sent_is_changed_and_the_secret_stays(api: ApiClient, webhook: W
     webhook.refresh_from_db()
     assert bytes(webhook.secret) == before
     assert api.patch(f"{WEBHOOKS}/{webhook.id}", {}).json() == answer.json()
-    assert "description" not in api.patch(f"{WEBHOOKS}/{webhook.id}", {"description": ""}).json()["data"]
+
+
+@pytest.mark.parametrize("nothing", ["", None])
+def test_a_description_that_is_empty_or_null_is_none(api: ApiClient, webhook: Webhook, nothing: str | None) -> None:
+    api.patch(f"{WEBHOOKS}/{webhook.id}", {"description": "Orders"})
+
+    changed = api.patch(f"{WEBHOOKS}/{webhook.id}", {"description": nothing})
+    made = api.post(WEBHOOKS, {"url": webhook.url, "events": webhook.events, "description": nothing})
+
+    assert (changed.status_code, made.status_code) == (200, 201)
+    assert "description" not in changed.json()["data"] | made.json()["data"]
 
 
 @pytest.mark.parametrize(
