@@ -592,7 +592,9 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "codservice API",
     "VERSION": __version__,
-    "DESCRIPTION": "Cash-on-delivery orders for Algerian merchants. Send `Authorization: Bearer <API_KEY>`.",
+    "DESCRIPTION": "Cash-on-delivery orders for Algerian merchants. Send `Authorization: Bearer <API_KEY>`. Besides the"
+    " answers that are listed, any call can get 400 `bad_request`, 408 `request_timeout`, 414 `uri_too_long` and"
+    " 431 `headers_too_large`, where the request itself cannot be read.",
     "OAS_VERSION": "3.1.0",
     "COMPONENT_SPLIT_REQUEST": True,
     "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "format": "uuid"}},

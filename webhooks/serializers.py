@@ -196,7 +196,7 @@ class AttemptBody(Struct):
 class DeliveryBody(Struct):
     id: Annotated[Id, Meta(description="`X-Service-Delivery`")]
     event_id: Annotated[
-        Id, Meta(description="`X-Service-Event-Id`, the event's `id` in the feed.")
+        Id, Meta(description="`X-Service-Event-Id`, the event's `id` in the feed; pings are not there.")
     ]
     event: Annotated[str, Meta(extra_json_schema={"enum": EVENTS})]
     status: Annotated[str, Meta(extra_json_schema={"enum": Delivery.Status.values})]

@@ -195,7 +195,7 @@ class FeedPages(BasePagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         kinds = {"minLength": 1, **_KINDS.openapi}
-        return query_parameters(
+        after, *others = query_parameters(
             {
                 "after": (
                     "The `next` of an earlier answer; empty or not sent: from the oldest event that is kept.",
@@ -205,6 +205,7 @@ class FeedPages(BasePagination):
                 "limit": (f"How many events at most; {feed.MOST} by default.", number_schema(feed.MOST)),
             }
         )
+        return [after | {"allowEmptyValue": True}, *others]
 
 
 class EventViewSet(viewsets.GenericViewSet):

@@ -26,7 +26,10 @@ from codservice.api.paging import NAMED
 from codservice.wire import dump_json
 
 ERRORS = {
-    400: ("malformed_json", "The body is not a JSON object, is too deep, or repeats a key."),
+    400: (
+        "malformed_json",
+        "The body is not a JSON object, is too deep, or repeats a key. `bad_request`: It breaks off.",
+    ),
     401: ("unauthenticated", "The key is missing, malformed, unknown, revoked or expired."),
     403: ("insufficient_scope", "The key lacks the scope that the message names. `https_required`: It came by http."),
     404: ("not_found", "It does not exist, or it belongs to another account."),
@@ -150,13 +153,14 @@ def _header(name: str, schema: dict[str, Any] = _TEXT, **more: Any) -> OpenApiPa
 def _gate_headers(codes: list[int], uncounted: set[int]) -> list[OpenApiParameter]:
     """The headers of the gate. `uncounted` are the answers that count against no key's rate limit."""
     limited = [code for code in codes if code not in uncounted]
-    count, test = {"type": "integer", "minimum": 0}, {"type": "string", "enum": ["test"]}
+    count, seconds = {"type": "integer", "minimum": 0}, {"type": "integer", "minimum": 1}
+    test = {"type": "string", "enum": ["test"]}
     return [
         _header("X-Request-Id", response=codes, description="The id of this request."),
         _header("X-RateLimit-Limit", count, response=limited, description="Requests allowed per minute."),
         _header("X-RateLimit-Remaining", count, response=limited, description="Requests left in this window."),
-        _header("X-RateLimit-Reset", count, response=limited, description="Seconds until this window ends."),
-        _header("Retry-After", count, response=[429, 503], description="Seconds to wait."),
+        _header("X-RateLimit-Reset", seconds, response=limited, description="Seconds until this window ends."),
+        _header("Retry-After", seconds, response=[429, 503], description="Seconds to wait."),
         _header("X-Service-Mode", test, response=codes, description="`test` in answers to a test key."),
         _header("WWW-Authenticate", response=[401]),
     ]

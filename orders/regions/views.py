@@ -58,8 +58,8 @@ class LookupBody(Struct):
 _wilaya_list, _commune_list, _lookup = converter(WilayaListBody), converter(CommuneListBody), converter(LookupBody)
 
 
-def _parameter(name: str, description: str, *, is_required: bool) -> OpenApiParameter:
-    kind = {"type": "string", "minLength": 1}
+def _parameter(name: str, description: str, *, is_required: bool, may_be_empty: bool = False) -> OpenApiParameter:
+    kind = {"type": "string"} if may_be_empty else {"type": "string", "minLength": 1}
     return OpenApiParameter(name, kind, OpenApiParameter.QUERY, required=is_required, description=description)
 
 
@@ -89,7 +89,12 @@ class RegionViewSet(viewsets.GenericViewSet):
     @extend_schema(
         parameters=[
             _parameter("wilaya", "A code or a name, as in `customer_wilaya` of an order.", is_required=True),
-            _parameter("commune", "A code or a name, as in `customer_commune` of an order.", is_required=False),
+            _parameter(
+                "commune",
+                "A code or a name, as in `customer_commune` of an order. Empty: none.",
+                is_required=False,
+                may_be_empty=True,
+            ),
         ]
     )
     def lookup(self, request: Request) -> HttpResponseBase:

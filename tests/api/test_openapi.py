@@ -250,6 +250,32 @@ def test_null_stands_beside_a_choice_that_may_be_null(description, schema, name)
     assert (choice["type"], None in choice["enum"], null) == ("string", False, {"type": "null"})
 
 
+def test_empty_parameters_are_described_where_they_are_taken(description):
+    found = {
+        (operation["operationId"], each["name"]): each
+        for operation in operations(description).values()
+        for each in operation.get("parameters", ())
+    }
+    may_be_empty = {key for key, each in found.items() if each.get("allowEmptyValue")}
+    lists = {operation for operation, name in found if name == "cursor"}
+
+    assert may_be_empty == {("events_list", "after"), *((operation, "cursor") for operation in lists)}
+    assert "minLength" not in found["regions_lookup", "commune"]["schema"]
+    assert found["regions_lookup", "wilaya"]["schema"]["minLength"] == 1
+
+
+def test_nobody_is_told_to_wait_for_no_time(description):
+    for operation in operations(description).values():
+        for response in operation["responses"].values():
+            for name in response["headers"].keys() & {"Retry-After", "X-RateLimit-Reset"}:
+                assert response["headers"][name]["schema"]["minimum"] == 1
+
+
+def test_what_any_call_can_get_is_said_once(description):
+    for error in ("400 `bad_request`", "408 `request_timeout`", "414 `uri_too_long`", "431 `headers_too_large`"):
+        assert error in description["info"]["description"]
+
+
 def test_no_body_is_a_choice(description):
     """Generators make classes of its parts, none of them the whole body; or no class, and a list of anything."""
     schemas = description["components"]["schemas"]
