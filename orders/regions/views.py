@@ -59,7 +59,7 @@ _wilaya_list, _commune_list, _lookup = converter(WilayaListBody), converter(Comm
 
 
 def _parameter(name: str, description: str, *, is_required: bool, may_be_empty: bool = False) -> OpenApiParameter:
-    kind = {"type": "string"} if may_be_empty else {"type": "string", "minLength": 1}
+    kind: dict[str, Any] = {"type": "string"} if may_be_empty else {"type": "string", "minLength": 1}
     return OpenApiParameter(name, kind, OpenApiParameter.QUERY, required=is_required, description=description)
 
 
