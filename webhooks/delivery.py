@@ -318,19 +318,21 @@ SELECT EXISTS (
 
 
 # For a delivery whose attempts cannot be written to the log: it ends with this result, since another could not be
-# written either.
+# written either. It locks as `_SETTLE` does, so that it does not end what another worker is just taking over.
 _END = """
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid, acknowledged boolean)
-), moved AS (
-    UPDATE webhooks_delivery d SET
-        status = CASE WHEN r.acknowledged THEN 'delivered' WHEN d.status = 'dropped' THEN 'dropped' ELSE 'failed' END,
-        finished_at = now(), next_attempt_at = NULL
-    FROM result r, webhooks_claim c
-    WHERE d.id = r.delivery_id AND d.status IN ('pending', 'dropped') AND c.delivery_id = d.id AND c.token = %(token)s
-    RETURNING d.id
+), locked AS (
+    SELECT id FROM webhooks_delivery WHERE id IN (SELECT delivery_id FROM result) ORDER BY id FOR UPDATE
+), ours AS (
+    DELETE FROM webhooks_claim c USING locked WHERE c.delivery_id = locked.id AND c.token = %(token)s
+    RETURNING c.delivery_id
 )
-DELETE FROM webhooks_claim WHERE delivery_id IN (SELECT id FROM moved) AND token = %(token)s
+UPDATE webhooks_delivery d SET
+    status = CASE WHEN r.acknowledged THEN 'delivered' WHEN d.status = 'dropped' THEN 'dropped' ELSE 'failed' END,
+    finished_at = now(), next_attempt_at = NULL
+FROM ours JOIN result r ON r.delivery_id = ours.delivery_id
+WHERE d.id = ours.delivery_id AND d.status IN ('pending', 'dropped')
 """
 # For a delivery that cannot be written at all: a long claim of NOBODY, so that it is not sent again and again.
 _PUT_OFF = f"""

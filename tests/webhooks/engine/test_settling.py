@@ -1,14 +1,20 @@
 """A result that cannot be written does not keep others from being written, and its delivery is not sent for ever."""
 
 from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from uuid import uuid4
 
 import pytest
 from django.db import connection
 
+from tests.harness.background import Background, open_transaction
+from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import pass_time, statuses, write
 from tests.harness.receivers import answer
 from webhooks import delivery, queue
 from webhooks.models import Attempt, Claim, Webhook
+from webhooks.posts import Outcome
 from webhooks.transfer import KEPT_BYTES
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -114,6 +120,36 @@ def test_a_delivery_whose_attempts_cannot_be_noted_at_all_is_ended(engine, recei
     assert Claim.objects.count() == 0
 
 
+def test_a_delivery_that_another_worker_is_just_taking_over_is_not_ended(webhook_to, refuse, monkeypatch):
+    write(webhook_to("https://shop.example/"))
+    refuse("webhooks_attempt", "true")
+    late, other = uuid4(), uuid4()
+    (post,) = delivery.claim(late, 1)
+    pass_time(seconds=delivery.LEASE.total_seconds() + 1)
+    taking_over, write_result = ExitStack(), delivery._write
+
+    def write_after_the_claim(statement, *results):
+        if statement == delivery._END:
+            assert len(taking_over.enter_context(open_transaction(partial(delivery.claim, other, 1)))) == 1
+        return write_result(statement, *results)
+
+    def settle_patiently():
+        one("SELECT set_config('lock_timeout', '0', false)")
+        delivery.settle(late, [Outcome(post, "status", 500, 5, b"")])
+
+    with taking_over, monkeypatch.context() as patched:
+        patched.setattr(delivery, "_write", write_after_the_claim)
+        patched.setattr(delivery, "close_old_connections", lambda: None)  # it would close one in a transaction
+        settling = Background(settle_patiently)
+        wait_for_lock()
+        taking_over.close()
+        settling.result()
+    assert statuses() == {"pending": 1}
+    delivery.settle(other, [Outcome(post, "", 200, 5, b"")])
+    assert statuses() == {"delivered": 1}
+    assert Claim.objects.count() == 0
+
+
 def test_a_delivery_that_cannot_be_written_is_tried_once_an_hour(engine, receiver, webhook_to, refuse):
     write(webhook_to(receiver.url("/good")), 20)
     (bad,) = write(webhook_to(receiver.url("/bad")))
@@ -150,8 +186,6 @@ def test_those_that_cannot_be_written_keep_no_other_of_their_webhook_from_being_
 
 def test_while_nothing_can_be_written_everything_is_kept_and_tried_again(engine, receiver, webhook_to, refuse):
     """A database that is read-only after a failover refuses all alike: that is no fault of a result."""
-    from tests.harness.background import Background
-
     written = write(webhook_to(receiver.url()), 20)
     refuse("webhooks_attempt", "true", "25006")
     draining = Background(engine.drain)
