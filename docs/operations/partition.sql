@@ -30,6 +30,11 @@ CREATE UNIQUE INDEX CONCURRENTLY attempt_first_key ON webhooks_attempt (delivery
 SELECT coalesce(max(id), 0) + 1000000 AS next_attempt FROM webhooks_attempt \gset
 
 BEGIN;
+-- All locks that are needed below, in the order in which publishing (events, webhooks, deliveries) and settling
+-- (deliveries, attempts, webhooks) take theirs: otherwise this and a request could wait for each other.
+LOCK TABLE webhooks_event IN SHARE ROW EXCLUSIVE MODE;
+LOCK TABLE webhooks_delivery, webhooks_attempt IN ACCESS EXCLUSIVE MODE;
+LOCK TABLE webhooks_webhook IN SHARE ROW EXCLUSIVE MODE;
 ALTER TABLE webhooks_delivery RENAME TO webhooks_delivery_first;
 CREATE TABLE webhooks_delivery (LIKE webhooks_delivery_first INCLUDING CONSTRAINTS) PARTITION BY RANGE (id);
 ALTER TABLE webhooks_delivery DROP CONSTRAINT delivery_before;
@@ -66,3 +71,5 @@ CREATE TABLE webhooks_delivery_later PARTITION OF webhooks_delivery DEFAULT;
 CREATE UNIQUE INDEX ON webhooks_delivery_later (event_id, webhook_id);
 CREATE TABLE webhooks_attempt_later PARTITION OF webhooks_attempt DEFAULT;
 COMMIT;
+-- Autovacuum analyzes the parts, never the whole. If only this fails, run it again by hand.
+ANALYZE webhooks_delivery, webhooks_attempt;

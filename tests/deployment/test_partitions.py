@@ -15,6 +15,7 @@ import pytest
 from benchmarks.postgresql import PROGRAMS
 from codservice import data_folder
 from codservice.data_folder import Layout
+from tests.harness.background import eventually
 from tests.harness.python import run_python
 
 from . import backing
@@ -52,6 +53,8 @@ assert resending.resend(first[:1]) == first[:1] and attempt("", 200) == first[:1
 assert Attempt.objects.filter(delivery_id=first[0]).count() == 3
 assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
 """
+# In a session of its own: the script waits for transactions that have looked at something.
+WAITS_FOR_EVENTS = "SELECT 1 FROM pg_locks WHERE relation = 'webhooks_event'::regclass AND NOT granted"
 
 
 @pytest.fixture
@@ -83,15 +86,21 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
     by_id = "CREATE UNIQUE INDEX USING btree (id)"  # of attempts: a partitioned table's key has its dividing column
     whole["attempt"] = sorted({*whole["attempt"], "CREATE UNIQUE INDEX USING btree (delivery_id, id)"} - {by_id})
     manage(url, "shell", "-v0", "-c", DELIVER)
-    begins = datetime.now(UTC) + timedelta(seconds=6)
+    begins = datetime.now(UTC) + timedelta(seconds=10)
     variables = [f"--set=from={begins.isoformat()}", f"--set=until={(begins + timedelta(days=28)).isoformat()}"]
     divide = [PROGRAMS / "psql", url, "-X", "--quiet", *variables, f"--file={backing.OPERATIONS / 'partition.sql'}"]
     with psycopg.connect(url) as connection:  # as a long report would: the script fails half-way
         connection.execute("LOCK webhooks_attempt IN ACCESS SHARE MODE")
         done = subprocess.run(divide, capture_output=True, text=True, check=False)
         assert "canceling statement due to lock timeout" in done.stderr
-    done = subprocess.run(divide, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    with psycopg.connect(url) as connection:  # as a request that publishes meanwhile
+        connection.execute("LOCK webhooks_event IN ROW EXCLUSIVE MODE")
+        dividing = subprocess.Popen(divide, stderr=subprocess.PIPE, text=True)
+        with psycopg.connect(url, autocommit=True) as other:
+            eventually(lambda: other.execute(WAITS_FOR_EVENTS).fetchone())
+        connection.execute("LOCK webhooks_delivery IN ROW EXCLUSIVE MODE")
+    _, errors = dividing.communicate()
+    assert dividing.returncode == 0, errors
     done = subprocess.run(divide, capture_output=True, text=True, check=False)
     assert "ERROR:  The tables are divided already." in done.stderr
     time.sleep(max((begins - datetime.now(UTC)).total_seconds(), 0) + 0.1)
@@ -106,6 +115,8 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
                 for name in ("first", part, "later")
             ]
             assert counts == [(rows,), (rows,), (0,)]
+            analyzed = connection.execute("SELECT 1 FROM pg_stats WHERE tablename = %s", [f"webhooks_{table}"])
+            assert analyzed.fetchone()
             for name in ("first", part, "later"):
                 assert indexes(connection, f"webhooks_{table}_{name}") == whole[table], name
     manage(url, "prune", "--older-than", "1")
