@@ -128,10 +128,11 @@ def sum_up(account_id: UUID) -> bool:
     False.
     """
     parameters: dict[str, Any] = {"account": account_id, "set_back": daily.SET_BACK}
-    with transaction.atomic(), connection.cursor() as cursor:
+    with connection.cursor() as cursor:  # committed beforehand: others would wait for a new row, and not skip it
         cursor.execute(
             "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
         )
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT until, until > clock_timestamp() - %(set_back)s FROM orders_summedup"
             " WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED",

@@ -20,8 +20,8 @@ from orders.daily import Dimension, Figures
 from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
 from orders.tasks import sum_up_days
 from tests import factories
-from tests.harness.background import eventually, open_transaction
-from tests.harness.database import one, slow_down_inserts
+from tests.harness.background import Background, eventually, open_transaction
+from tests.harness.database import one, slow_down_inserts, wait_for_lock
 from tests.orders.life import SUPERVISOR, Life, change_while_summed_up
 
 pytestmark = pytest.mark.django_db
@@ -245,6 +245,25 @@ def test_what_came_since_is_added_to_the_sums(alice: Account, monkeypatch: Any) 
     factories.make_order(alice)
     monkeypatch.setattr(day_sums, "LATE", timedelta(0))
     assert day_sums.due() == [alice.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_done_while_the_first_sum_of_the_account_is_made(alice: Account) -> None:
+    def lock_sums() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK orders_dayfigure IN SHARE MODE")
+
+    def sum_up_patiently() -> bool:
+        one("SELECT set_config('lock_timeout', '0', false)")
+        return day_sums.sum_up(alice.id)
+
+    with open_transaction(lock_sums):
+        first = Background(sum_up_patiently)
+        wait_for_lock()
+        assert day_sums.sum_up(alice.id) is False
+        assert not first.is_over
+    assert first.result() is False
+    assert SummedUp.objects.get().until is not None
 
 
 def test_what_is_ahead_of_the_clock_is_summed_up_first_then_what_waits_longest() -> None:
