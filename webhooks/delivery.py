@@ -43,7 +43,8 @@ CLAIMING = 0x636C61696D  # the advisory lock that is held while claiming
 # From each webhook, as many deliveries of both lanes as it has room for. Of these, as many as the worker has room for,
 # beginning with the webhooks that have least under way, so that slow receivers with much to take leave room for others.
 # With many webhooks, fewer of each are looked at: together about four times the worker's room. So a webhook with little
-# due is not behind the long backlogs of others, and the cost of a claim does not grow with what it leaves.
+# due is not behind the long backlogs of others, and the cost of a claim does not grow with what it leaves. It does grow
+# with what was settled and not vacuumed since, as while a long transaction (`pg_dump`) holds vacuum back.
 _CLAIM = f"""{queue.HEADS}, busy AS (
     -- How many deliveries each webhook has under way.
     SELECT webhook_id, count(*) AS n FROM {queue.UNDER_WAY} GROUP BY webhook_id
