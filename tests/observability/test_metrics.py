@@ -374,6 +374,7 @@ def test_dashboard_and_alerts_name_only_figures_that_there_are(start, alice):
     start("worker")
     orders_metrics.count_pending()
     duties.note("beat")
+    eventually(lambda: "worker" in duties.ages())
     web.send("GET", ORDERS)
     told = web.send("GET", "/metrics").body.decode()
     known = {series.partition("{")[0].partition(" ")[0] for series in told.splitlines() if series[:1] not in "#"}
