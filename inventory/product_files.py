@@ -84,8 +84,11 @@ class ProductRows(Intake):
     batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
 
     def name_of(self, entry: Entry) -> str | None:
-        skus = skus_of(entry[0].cells)
-        return _meant(skus, self._known([entry]) if len(skus) > 1 else ())
+        """Its SKU without marks, for `note`, which asks nothing of the catalog: a resumed file has many rows behind it.
+
+        So where SKUs of two products differ by marks, rows may be taken for each other's across that border.
+        """
+        return next(reversed(skus_of(entry[0].cells)), None)
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         drafts: list[catalog.Draft] = []

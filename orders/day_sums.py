@@ -124,8 +124,8 @@ def due() -> list[UUID]:
 def sum_up(account_id: UUID) -> bool:
     """Sum up at most a week more of what happened to the account's orders, and some days that have changed.
 
-    Returns whether more is left. One transaction, and one at a time: while another runs, does nothing and returns
-    False.
+    Returns whether more is left. One transaction after the account's row is there, and one at a time: while another
+    runs, does nothing and returns False.
     """
     parameters: dict[str, Any] = {"account": account_id, "set_back": daily.SET_BACK}
     with connection.cursor() as cursor:  # committed beforehand: others would wait for a new row, and not skip it

@@ -31,7 +31,8 @@ SELECT coalesce(max(id), 0) + 1000000 AS next_attempt FROM webhooks_attempt \gse
 
 BEGIN;
 -- All locks that are needed below, in the order in which publishing (events, webhooks, deliveries) and settling
--- (deliveries, attempts, webhooks) take theirs: otherwise this and a request could wait for each other.
+-- (deliveries, attempts, webhooks) take theirs: otherwise this and they would wait for each other. A webhook's deletion
+-- or new secret, and an erasure, take theirs in other orders: if PostgreSQL ends this or one of them, repeat it.
 LOCK TABLE webhooks_event IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE webhooks_delivery, webhooks_attempt IN ACCESS EXCLUSIVE MODE;
 LOCK TABLE webhooks_webhook IN SHARE ROW EXCLUSIVE MODE;
