@@ -1,5 +1,9 @@
 """Our backend for PostgreSQL, where it differs from Django's."""
 
+import select
+import socket
+import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -92,6 +96,55 @@ def test_a_server_that_takes_no_writes_is_left_after_the_request(client: Client,
     with connection.cursor() as cursor:
         cursor.execute("SHOW transaction_read_only")
         assert cursor.fetchone() == ("off",)
+
+
+_BEGUN = b"C\0\0\0\x0aBEGIN\0"  # the server's answer to BEGIN
+_SAID = b"SFATAL\0VFATAL\0C08P01\0Mserver conn crashed?\0\0"  # PgBouncer's words
+
+
+def _relay(listener: socket.socket, server: socket.socket) -> None:
+    """Connect a client to the server, as PgBouncer does, and lose the server when a transaction has begun."""
+    client, _ = listener.accept()
+    listener.close()
+    with client, server:
+        while True:
+            for ready in select.select([client, server], [], [])[0]:
+                if not (piece := ready.recv(65_536)):
+                    return
+                if ready is client:
+                    server.sendall(piece)
+                elif _BEGUN not in piece:
+                    client.sendall(piece)
+                else:
+                    client.sendall(_BEGUN + b"E" + (len(_SAID) + 4).to_bytes(4, "big") + _SAID)
+                    return
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_that_is_lost_between_a_begin_and_its_end_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """psycopg takes one result of a BEGIN, and calls the second an InternalError."""
+    connection.ensure_connection()
+    host, port = connection.connection.info.host, connection.connection.info.port
+    is_path = host.startswith("/")
+    server = socket.socket(socket.AF_UNIX if is_path else socket.AF_INET)
+    server.connect(f"{host}/.s.PGSQL.{port}" if is_path else (host, port))
+    connection.close()
+    listener = socket.create_server(("127.0.0.1", 0))
+    with monkeypatch.context() as patch:
+        patch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
+        patch.setitem(connection.settings_dict, "PORT", listener.getsockname()[1])
+        threading.Thread(target=_relay, args=(listener, server), daemon=True).start()
+        with (
+            suppress(OperationalError),
+            transaction.atomic(),
+            pytest.raises(OperationalError, match="2 results") as raised,
+        ):
+            connection.cursor().execute("SELECT 1")
+    assert is_away(raised.value)
+    close_old_connections()  # as the next request does
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    assert connection.connection.info.port == port
 
 
 # What others' servers, databases and roles set for all sessions.

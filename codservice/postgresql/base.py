@@ -31,15 +31,18 @@ class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
 
 
 class ErrorWrapper(DatabaseErrorWrapper):
-    """Makes a database that is read-only, as after a failover, raise OperationalError like one that is away.
+    """Raises OperationalError, as for a database that is away, for two that psycopg calls InternalError.
 
-    psycopg reports it as a fault of the program (InternalError). The connection is not used for another request: where
-    an address has moved to another server, a standby that had it before would go on answering.
+    One is read-only, as after a failover. Its connection is not used for another request: where an address has moved to
+    another server, a standby that had it before would go on answering. The other was lost just when it had done a BEGIN
+    or COMMIT, so that psycopg received a second result, the end of the session.
     """
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        if isinstance(exc_value, errors.ReadOnlySqlTransaction):
+        if is_read_only := isinstance(exc_value, errors.ReadOnlySqlTransaction):
             self.wrapper.takes_no_writes = True
+        # psycopg's own errors have no code of the server's.
+        if is_read_only or (isinstance(exc_value, psycopg.InternalError) and exc_value.sqlstate is None):
             raise OperationalError(*exc_value.args).with_traceback(traceback) from exc_value
         super().__exit__(exc_type, exc_value, traceback)
 
