@@ -39,19 +39,19 @@ def new_deliveries(webhook_id: str, *, retries: str, due_at: str) -> str:
 TIME_AS_JSON = """'"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"'"""
 
 # The steps of a statement that publish the rows of its step `told (id, account_id, kind, body, at)`, for any number of
-# events and webhooks. Statements that write changes themselves (`orders.importing`) include them. A deletion of a
-# webhook (FOR UPDATE) waits for this transaction and then finds these deliveries. Or this waits for the deletion, looks
-# again before it writes, and no longer sees the webhook. `parameters` gives the parameters `request_id`, `retries`.
+# events and webhooks. Statements that write changes themselves (`orders.importing`) include them. `webhooks_subscribed`
+# looks for webhooks once `told` is there, after all that the statement has waited for: one that was on before the time
+# of a change is told. It locks them (FOR KEY SHARE). So a deletion of a webhook (FOR UPDATE) waits for this transaction
+# and then finds these deliveries. Or this waits for the deletion, looks again before it writes, and no longer sees the
+# webhook. `parameters` gives the parameters `request_id`, `retries`.
 STEPS = f"""
 event AS (
     INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at, position)
     SELECT id, account_id, kind, body, %(request_id)s, at, (SELECT webhooks_feed_position()) FROM told
     RETURNING id, account_id, kind, created_at
 ), subscribed AS MATERIALIZED (
-    SELECT id, account_id, events FROM webhooks_webhook
-    WHERE account_id IN (SELECT account_id FROM told) AND deleted_at IS NULL AND is_active
-      AND events && ARRAY(SELECT DISTINCT kind::varchar FROM told)
-    ORDER BY id FOR KEY SHARE
+    SELECT id, account_id, events
+    FROM webhooks_subscribed(ARRAY(SELECT DISTINCT account_id FROM told), ARRAY(SELECT DISTINCT kind FROM told))
 ), delivery AS (
     {new_deliveries("subscribed.id", retries="%(retries)s", due_at="now()")}
     FROM event JOIN subscribed ON subscribed.account_id = event.account_id AND event.kind = ANY(subscribed.events)

@@ -193,6 +193,32 @@ CREATE FUNCTION public.webhooks_feed_position() RETURNS bigint
 BEGIN
     RETURN webhooks_feed_base() + greatest(pg_current_xact_id()::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1);
 END $$;
+CREATE TABLE public.webhooks_webhook (
+    id uuid NOT NULL,
+    url character varying(2048) NOT NULL,
+    events character varying(32)[] NOT NULL,
+    is_active boolean NOT NULL,
+    secret bytea NOT NULL,
+    secret_hint character varying(11) NOT NULL,
+    previous_secret bytea,
+    previous_secret_until timestamp with time zone,
+    is_failing boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    account_id uuid NOT NULL,
+    description character varying(255) DEFAULT ''::character varying NOT NULL,
+    failing_since timestamp with time zone,
+    is_alarmed boolean DEFAULT false NOT NULL,
+    alarmed_at timestamp with time zone
+);
+CREATE FUNCTION public.webhooks_subscribed(accounts uuid[], kinds text[]) RETURNS SETOF public.webhooks_webhook
+    LANGUAGE plpgsql ROWS 2
+    AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM webhooks_webhook
+    WHERE account_id = ANY (accounts) AND deleted_at IS NULL AND is_active AND events && kinds::varchar[]
+    ORDER BY id FOR KEY SHARE;
+END $$;
 CREATE TABLE public.accounts_account (
     id uuid NOT NULL,
     name character varying(255) NOT NULL,
@@ -941,24 +967,6 @@ CREATE TABLE public.webhooks_recovery (
     account_id uuid NOT NULL,
     webhook_id uuid NOT NULL
 );
-CREATE TABLE public.webhooks_webhook (
-    id uuid NOT NULL,
-    url character varying(2048) NOT NULL,
-    events character varying(32)[] NOT NULL,
-    is_active boolean NOT NULL,
-    secret bytea NOT NULL,
-    secret_hint character varying(11) NOT NULL,
-    previous_secret bytea,
-    previous_secret_until timestamp with time zone,
-    is_failing boolean NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    deleted_at timestamp with time zone,
-    account_id uuid NOT NULL,
-    description character varying(255) DEFAULT ''::character varying NOT NULL,
-    failing_since timestamp with time zone,
-    is_alarmed boolean DEFAULT false NOT NULL,
-    alarmed_at timestamp with time zone
-);
 INSERT INTO public.auth_group (id, name) VALUES (1, 'Agents');
 INSERT INTO public.auth_group (id, name) VALUES (2, 'Supervisors');
 INSERT INTO public.auth_group_permissions (id, group_id, permission_id) VALUES (1, 1, 1);
@@ -1433,4 +1441,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('webhooks', '0009_feed_horizon', now()),
 ('webhooks', '0010_words', now()),
 ('webhooks', '0011_feed_in_order', now()),
-('webhooks', '0012_feed_in_time', now());
+('webhooks', '0012_feed_in_time', now()),
+('webhooks', '0013_subscribed', now());

@@ -13,16 +13,19 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils import timezone
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from inventory import catalog
 from inventory.models import Product
 from tests.factories import ProductFactory, make_order, order_line
-from tests.harness.background import at_once
+from tests.harness.background import Background, at_once, open_transaction
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import wait_for_lock
 from tests.inventory.stock import INVENTORY, movements, stock_of, told
+from webhooks import registry
+from webhooks.models import Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -189,6 +192,26 @@ def test_a_product_that_changes_while_its_lock_is_waited_for_is_seen_as_it_is_th
     assert movements(sold) == [(4, 1)]
     assert stock_of(renamed) == 10
     assert not Product.objects.filter(id=deleted.id).exists()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["turned on", "made"])
+def test_a_webhook_that_is_on_before_the_time_of_a_change_is_told(shop: Account, register: Any, is_known: bool) -> None:
+    """The update began before, and waited for its product."""
+    product = ProductFactory(account=shop)
+    if is_known:
+        webhook = register(shop)
+        registry.change(shop.id, webhook.id, {"is_active": False})
+
+    with open_transaction(lambda: Product.objects.select_for_update().get(id=product.id)):
+        updating = Background(lambda: put(ApiClient(new_key(shop)), [{"sku": product.sku, "quantity": 1}]))
+        wait_for_lock()
+        webhook = registry.change(shop.id, webhook.id, {"is_active": True}) if is_known else register(shop)
+        on_at = timezone.now()
+
+    assert updating.result().status_code == 200
+    delivery = Delivery.objects.get()
+    assert (delivery.webhook_id, delivery.status) == (webhook.id, "pending")
+    assert delivery.created_at > on_at
 
 
 def test_imports_and_updates_at_once(shop: Account, deadlocks: Any) -> None:
