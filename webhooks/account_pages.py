@@ -257,7 +257,7 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     text = ngettext("%(count)s delivery is sent.", "%(count)s deliveries are sent.", count)
     messages.success(request, text % {"count": counted(count)})
     if not recovered.is_over:
-        messages.success(request, _("There is more. It follows by itself."))
+        messages.success(request, _("It is not over yet, and goes on by itself."))
     return redirect("account-webhook", id=id)
 
 

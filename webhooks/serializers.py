@@ -245,7 +245,7 @@ class DeliveryIdBody(Struct):
 
 class RecoveredBody(Struct):
     deliveries: Annotated[int, Meta(ge=0, description="How many are sent, or sent again.")]
-    has_more: Annotated[bool, Meta(description="True if there is so much that a worker continues with it.")]
+    has_more: Annotated[bool, Meta(description="True if it was not over yet: a worker goes on with it.")]
 
 
 def webhook_body(webhook: Webhook) -> WebhookBody:
