@@ -516,8 +516,9 @@ class ChangedDay(models.Model):
     """A day for which something in the account's orders has changed.
 
     Triggers append it in the transaction of the change (migration `days`), so that no way of changing an order can
-    forget it. Until the day is summed up anew, its figures are read from the rows. Each is appended twice: for the
-    account, and without an account for what is summed up over all of them.
+    forget it. Until the day is summed up anew, its figures are read from the rows. Most are appended twice: for the
+    account, and without an account for what is summed up over all of them. What only the call center's figures count is
+    appended without an account alone.
     """
 
     account = account_column(null=True)
