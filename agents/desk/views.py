@@ -1,6 +1,7 @@
 """The desk and the call screen. Each view that changes something makes one call of a rule."""
 
 import logging
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -109,16 +110,16 @@ def call_screen(
     claim_id: UUID,
     *,
     form: OutcomeForm | None = None,
-    refused: list[str] | None = None,
+    refused: Refused | None = None,
     asks: UUID | None = None,
 ) -> HttpResponse:
-    """Everything about the customer. `form` is one that was refused, and `refused` says why. `asks` is an order that
-    the screen asks to confirm despite its duplicates.
+    """Everything about the customer. `form` is one that wrote nothing, perhaps as a rule `refused` it. `asks` is an
+    order that the screen asks to confirm despite its duplicates, unless something has changed since the form's screen.
 
     A customer whose page cannot be rendered goes to a supervisor, so that the agent is not stuck with them.
     """
     try:
-        return _screen(request, claim_id, form, refused or [], asks).render()
+        return _screen(request, claim_id, form, refused, asks).render()
     except db.Error:  # the database is away or busy, which is not the order's fault
         raise
     except Exception:
@@ -129,14 +130,16 @@ def call_screen(
 
 
 def _screen(
-    request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, refused: list[str], asks: UUID | None
+    request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, refused: Refused | None, asks: UUID | None
 ) -> TemplateResponse:
-    status = 409 if refused else 422 if form else 200
     found = customer.read(claim_id, agent=request.user)
+    versions = {entry.order.id: entry.order.version for entry in found.pending} if found else {}
+    says = _why_not_saved(form, refused, versions) if found else []
+    status = 409 if says or refused else 422 if form else 200
     if found is None or not found.pending:
-        return _gone(request, claim_id, form, [] if found is None else refused, status)
+        return _gone(request, claim_id, form, says, status)
     first, shown_at = found.pending[0].order, found.shown_at.isoformat()
-    seen = shown.as_sent({entry.order.id: entry.order.version for entry in found.pending})
+    seen = shown.as_sent(versions)
     at_hand = _chosen(request, form, found)
     for entry in found.pending:
         if str(entry.order.id) != at_hand:
@@ -160,8 +163,8 @@ def _screen(
         presets=planning.presets(found.shown_at, hours.in_common(windows, found.shown_at)),
         tomorrow=days.today() + timedelta(days=1),
         is_closed=not any(planning.may_call(found.shown_at, of_merchant) for of_merchant in windows),
-        refused=refused,
-        asks=asks,
+        refused=says,
+        asks=None if says else asks,
         whatsapp=first.phone_e164.removeprefix("+") if first.phone_e164[4:5] in "567" else "",
         sum_of_all=sum(entry.order.total_amount for entry in found.pending),
         counted=[(each.label, found.decided_counts[each], each) for each in Status if each in found.decided_counts],
@@ -180,7 +183,7 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     try:
         _write(form)
     except Refused as refused:
-        return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
+        return call_screen(request, claim_id, form=form, refused=refused)
     order = Order.live.select_related("account").get(id=order_id)
     # The tag tells the page whose draft note is no longer needed.
     draft = shown.draft_name(order.phone_e164, request.user)
@@ -345,10 +348,14 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
     return wanted if wanted in ids else ids[0]
 
 
-def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: User) -> list[str]:
-    glance = customer.glance(claim_id, agent=agent)
-    changes = {} if glance is None else notices.changes(form.seen_versions, glance.versions)
-    return [*(changes.values() or [refused.message]), _("Nothing was saved.")]
+def _why_not_saved(form: OutcomeForm | None, refused: Refused | None, versions: Mapping[UUID, int]) -> list[str]:
+    """What has changed since the form's screen, or else the refusal's own words. Empty if neither is to be told.
+
+    The changes are told whatever else the form lacks: the screen that comes back seals the new `versions` as seen.
+    """
+    changes = notices.changes(form.seen_versions, versions) if form else {}
+    says = [*changes.values()] or ([refused.message] if refused else [])
+    return [*says, _("Nothing was saved.")] if says else []
 
 
 def _link(order: Order) -> SafeString:

@@ -415,6 +415,34 @@ def test_a_confirm_of_a_possible_duplicate_asks_once_more(alice: Account, browse
 
 
 @pytest.mark.parametrize(
+    ("press", "left"),
+    [
+        ({"outcome": "confirm", "asked": ""}, "Porte bleue"),  # asks about the duplicate
+        ({"outcome": "skipped", "skip_reason": ""}, "Say why you are skipping"),
+        ({"outcome": "callback", "at": "2020-01-01T10:00"}, "2020-01-01T10:00"),
+    ],
+)
+def test_a_form_that_comes_back_says_what_has_changed_meanwhile(
+    press: dict[str, str], left: str, alice: Account, browser: Client
+) -> None:
+    """The screen that comes back is sealed with the new versions, so nothing would tell of the change later."""
+    make_order(alice, phone="0770999999")  # the same name, address and product
+    order = make_order(alice)
+    screen = take(browser, order)
+    amending.amend(order.account_id, order.id, {"total_amount": 5500}, actor=Actor(Role.MERCHANT, "shop"))
+    response = screen.press(press.pop("outcome"), note="Porte bleue", **press)
+    assert (response.status_code, CallNote.objects.count()) == (409, 0)
+    assert told(response) == "The order has changed since you opened it. Nothing was saved."
+    text = response.content.decode()
+    assert "Confirm it all the same?" not in text
+    assert "Porte bleue" in text
+    assert left in text
+    screen.read(response)
+    assert "Confirm it all the same?" in screen.press("confirm", asked="").content.decode()
+    assert screen.press("confirm").status_code == 302
+
+
+@pytest.mark.parametrize(
     "data", [{"outcome": "sold"}, {"outcome": ""}, {"note": "x" * 1800}, {"note": "a\x07b"}, {"note_id": "1"}]
 )
 def test_an_unusable_outcome_writes_nothing(data: dict[str, Any], order: Order, screen: Screen) -> None:
