@@ -38,8 +38,9 @@ def after(
     particular. A call handed to a colleague is due at once within hours, otherwise when they begin: due earlier, it
     would be late by then.
 
-    An unanswered call neither changes a promise that is still ahead nor takes an order back from review, whichever of
-    the customer's orders it was about. Raises ValueError for an outcome that does not imply a next call.
+    A skip brings no planned call forward. An unanswered call neither changes a promise that is still ahead nor takes an
+    order back from review, whichever of the customer's orders it was about. Raises ValueError for an outcome that does
+    not imply a next call.
     """
     attempts, now = order.call_attempts, order.now
     match call.outcome:
@@ -53,9 +54,7 @@ def after(
         case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
             return CallPlan(CallState.REVIEW, now, attempts=attempts)
         case Outcome.SKIPPED:
-            again_at = now + SKIPPED_FOR
-            if _is_promised(order):
-                again_at = max(order.call_due_at, again_at)
+            again_at = max(order.call_due_at, now + SKIPPED_FOR)
             state = CallState(order.call_state)
             return CallPlan(state, again_at, attempts=attempts, agent_id=order.callback_agent_id)
         case outcome if outcome in CallNote.SILENT:

@@ -63,6 +63,16 @@ def test_what_says_nothing_of_the_next_call_is_not_taken_for_silence(outcome: Ou
         planning.after(Call(None, outcome), order, CallingRules(), tried=[], windows=[], to=None)
 
 
+@pytest.mark.parametrize("state", ["new", "callback", "retry"])
+@pytest.mark.parametrize(("due", "again"), [(at(9), at(10, 15)), (at(10, 10), at(10, 15)), (at(12), at(12))])
+def test_a_skip_brings_no_call_forward(state: str, due: datetime, again: datetime) -> None:
+    order = Order(call_state=state, call_due_at=due)
+    order.now = at(10)
+    call = Call(None, Outcome.SKIPPED, "Bad line")
+    plan = planning.after(call, order, CallingRules(retry_minutes=120), tried=[], windows=[], to=None)
+    assert (plan.state, plan.due_at) == (state, again)
+
+
 @pytest.mark.parametrize("now", [at(19, 50, day=3), at(18, 30, day=3)])
 def test_a_day_off_is_passed_over(now: datetime) -> None:
     """From Thursday evening, with Friday off, to Saturday morning."""
