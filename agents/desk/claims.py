@@ -142,7 +142,7 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
 
     None when no customer is due within their merchant's calling hours whom the agent promised to call or whose merchant
     the agent serves (`assignment`). A customer whom the agent already holds comes first; of several, the claim `first`
-    is preferred.
+    is preferred. An agent who asks twice at the same moment may come to hold two; the other comes with a later press.
 
     Any number of agents may ask at once. Orders that another agent is just claiming are passed over. An agent who loses
     the race for a customer with two orders asks again.
