@@ -90,6 +90,11 @@ class Customer:
         return len(orders) > 1 and len(places) == 1
 
     @property
+    def may_have_older(self) -> bool:
+        """Whether there may be decided orders besides the `earlier` ones."""
+        return len(self.earlier) == MOST_EARLIER
+
+    @property
     def has_duplicates(self) -> bool:
         return any(entry.duplicates for entry in self.pending)
 

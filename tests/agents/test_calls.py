@@ -189,6 +189,18 @@ def test_everything_about_the_customer_is_on_one_screen(
     assert "550123456" not in screen.address
 
 
+def test_the_counts_of_a_customer_with_many_orders_say_of_how_many_they_are(
+    alice: Account, agent: User, browser: Client
+) -> None:
+    made = [make_order(alice, external_id=f"C-{number}") for number in range(customer.MOST_EARLIER + 2)]
+    for number, order in enumerate(made[:-1]):
+        if number == customer.MOST_EARLIER - 1:
+            assert "of the latest" not in take(browser, made[-1]).text
+        lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
+    counts = take(browser, made[-1]).text.partition('class="earlier-counts">')[2].partition("</p>")[0]
+    assert re.sub("<[^>]*>", "", counts) == "Canceled 30 of the latest 30 orders"
+
+
 def test_possible_duplicates_are_flagged_with_the_other_order(
     alice: Account, charlie: Account, browser: Client
 ) -> None:
