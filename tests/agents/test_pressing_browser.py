@@ -206,6 +206,31 @@ def test_the_desk_says_so_before_anything_is_pressed(visit: Visits, alice: Accou
     expect(page.locator(".away")).to_be_empty()
 
 
+def test_the_desk_goes_on_though_a_link_in_its_lists_keeps_the_focus(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    """As after a promise's order was opened in another tab. What is about to be pressed stays for half a minute."""
+    (order,) = customers(alice, 1)
+    waits(order, CallState.CALLBACK, agent=agent)
+    person = visit()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=DESK)
+    promise, counts = page.get_by_role("link", name="Customer 0"), page.get_by_label("What waits")
+    promise.focus()
+    lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
+    page.clock.fast_forward(20_000)
+    expect(counts).to_contain_text("0 calls I promised")
+    expect(promise).to_be_visible()
+    page.keyboard.press("Shift")
+    make_order(alice, phone="0770000000")
+    page.clock.fast_forward(20_000)
+    expect(counts).to_contain_text("1 due now")
+    expect(promise).to_be_visible()
+    page.clock.fast_forward(10_000)
+    expect(promise).to_have_count(0)
+
+
 def test_a_browser_that_is_wrong_that_it_is_offline_does_not_stop_an_agent(
     visit: Visits, alice: Account, agent: User
 ) -> None:

@@ -5,12 +5,17 @@
 (() => {
   const lists = document.querySelector("[data-now]");
   const title = document.title;
+  const STAYS = 30_000; // ms, from the last use of the keyboard or the last move of the focus
+  let usedAt = 0;
+
+  for (const use of ["focusin", "keydown"]) document.addEventListener(use, () => (usedAt = performance.now()));
 
   function show(page) {
+    const isInUse = performance.now() - usedAt < STAYS;
     for (const id of ["now-counters", "now-next", "now-lists"]) {
       const [now, next] = [document, page].map((each) => each.getElementById(id));
-      // Do not replace what somebody is about to press.
-      if (!next || next === now || now.contains(document.activeElement)) continue;
+      // Do not replace what somebody is about to press. A link opened in another tab keeps the focus, though.
+      if (!next || next === now || (isInUse && now.contains(document.activeElement))) continue;
       now.replaceChildren(...next.childNodes);
       Object.assign(now.dataset, next.dataset);
     }
