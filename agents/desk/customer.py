@@ -80,7 +80,16 @@ class Customer:
     shown_at: datetime  # by the database's clock
     pending: list[WholeOrder]
     earlier: list[Order]
-    decided_counts: dict[str, int]  # of `earlier`, by status
+
+    @property
+    def versions(self) -> dict[UUID, int]:
+        """Of the pending orders."""
+        return {entry.order.id: entry.order.version for entry in self.pending}
+
+    @property
+    def total_amount(self) -> Decimal:
+        """Of all pending orders together."""
+        return sum((entry.order.total_amount for entry in self.pending), Decimal())
 
     @cached_property
     def has_one_address(self) -> bool:
@@ -88,6 +97,12 @@ class Customer:
         orders = [entry.order for entry in self.pending]
         places = {(order.customer_address.casefold(), order.wilaya_code, order.commune_code) for order in orders}
         return len(orders) > 1 and len(places) == 1
+
+    @property
+    def decided_counts(self) -> dict[Status, int]:
+        """Of `earlier`, by status, in the order of Status."""
+        counts = Counter(order.status for order in self.earlier)
+        return {status: counts[status] for status in Status if status in counts}
 
     @property
     def may_have_older(self) -> bool:
@@ -141,8 +156,7 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
     for entry in pending:
         entry.duplicates = sorted(found[entry.order.id], key=lambda other: other.id not in numbers)
         entry.duplicate_numbers = sorted(numbers[other.id] for other in entry.duplicates if other.id in numbers)
-    counts = Counter(order.status for order in earlier)
-    return Customer(claim_id, held.now, pending, earlier, dict(counts))
+    return Customer(claim_id, held.now, pending, earlier)
 
 
 def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:

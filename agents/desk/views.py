@@ -133,13 +133,12 @@ def _screen(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, refused: Refused | None, asks: UUID | None
 ) -> TemplateResponse:
     found = customer.read(claim_id, agent=request.user)
-    versions = {entry.order.id: entry.order.version for entry in found.pending} if found else {}
-    says = _why_not_saved(form, refused, versions) if found else []
+    says = _why_not_saved(form, refused, found.versions) if found else []
     status = 409 if says or refused else 422 if form else 200
     if found is None or not found.pending:
         return _gone(request, claim_id, form, says, status)
     first, shown_at = found.pending[0].order, found.shown_at.isoformat()
-    seen = shown.as_sent(versions)
+    seen = shown.as_sent(found.versions)
     at_hand = _chosen(request, form, found)
     for entry in found.pending:
         if str(entry.order.id) != at_hand:
@@ -166,8 +165,6 @@ def _screen(
         refused=says,
         asks=None if says else asks,
         whatsapp=first.phone_e164.removeprefix("+") if first.phone_e164[4:5] in "567" else "",
-        sum_of_all=sum(entry.order.total_amount for entry in found.pending),
-        counted=[(each.label, found.decided_counts[each], each) for each in Status if each in found.decided_counts],
         status=status,
         **_WATCHED,
     )
