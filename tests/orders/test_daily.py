@@ -440,6 +440,22 @@ def test_days_are_told_of_all_orders_or_of_none(alice: Account) -> None:
     assert daily.arrivals(alice.id) == []
 
 
+def test_days_are_not_told_while_much_is_left_to_sum_up(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sum_up` commits a week at a time, so years may come after `until`."""
+    for back in (30, 20, 0):
+        order = factories.make_order(alice)
+        for found, name in ((Order.objects.filter(id=order.id), "created_at"), (order.status_changes.all(), "at")):
+            found.update(**{name: F(name) - timedelta(days=back)})
+    sum_up_days()
+    monkeypatch.setattr(daily, "MOST_PASSED", 2)
+    first, second, today = daily.arrivals(alice.id)
+    DayFigure.objects.filter(day__gte=second[0]).delete()
+    SummedUp.objects.update(until=days.start_of(second[0]))
+    assert daily.arrivals(alice.id) == [first, second, today]
+    monkeypatch.setattr(daily, "MOST_PASSED", 1)
+    assert daily.arrivals(alice.id) == []
+
+
 def test_an_account_without_orders_is_done_with_at_once(alice: Account, charlie: Account) -> None:
     factories.make_order(alice)
     sum_up_days()
