@@ -96,11 +96,13 @@ def erase(request: HttpRequest, account: Account) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect(reverse("account-data", query={"phone": phone}))
-    count = sum(erased)
-    said = ngettext(
-        "The customer is erased from %(count)d order.", "The customer is erased from %(count)d orders.", count
-    )
-    messages.success(request, f"{said % {'count': count}} {_said_of_tests(account, erased.test_orders)}".strip())
+    if count := sum(erased):
+        said = ngettext(
+            "The customer is erased from %(count)d order.", "The customer is erased from %(count)d orders.", count
+        ) % {"count": count}
+    else:
+        said = _("The customer is erased. No orders had this number.")
+    messages.success(request, f"{said} {_said_of_tests(account, erased.test_orders)}".strip())
     return redirect("account-data")
 
 
@@ -113,19 +115,25 @@ def _said_of_tests(account: Account, count: int) -> str:
 
 
 def _question(request: HttpRequest, account: Account, phone: str, found: customer_data.Erased) -> HttpResponse:
-    text = ngettext(
-        "%(count)d order loses the customer's name, phones and address and every text about them, in all "
-        "copies that we keep, including the names of products that are not in your list of products. Amounts "
-        "and quantities stay in your figures. This cannot be undone.",
-        "%(count)d orders lose the customer's name, phones and address and every text about them, in all "
-        "copies that we keep, including the names of products that are not in your list of products. Amounts "
-        "and quantities stay in your figures. This cannot be undone.",
-        sum(found),
-    )
+    if count := sum(found):
+        text = ngettext(
+            "%(count)d order loses the customer's name, phones and address and every text about them, in all "
+            "copies that we keep, including the names of products that are not in your list of products. Amounts "
+            "and quantities stay in your figures. This cannot be undone.",
+            "%(count)d orders lose the customer's name, phones and address and every text about them, in all "
+            "copies that we keep, including the names of products that are not in your list of products. Amounts "
+            "and quantities stay in your figures. This cannot be undone.",
+            count,
+        ) % {"count": count}
+    else:
+        text = _(
+            "No orders have this number now. Orders that once had it forget it, with the texts of their edits until "
+            "then, and refused rows of files that have it are deleted. This cannot be undone."
+        )
     return confirmation(
         request,
         title=_("Erase this customer?"),
-        text=f"{text % {'count': sum(found)}} {_said_of_tests(account, found.test_orders)}".strip(),
+        text=f"{text} {_said_of_tests(account, found.test_orders)}".strip(),
         button=_("Erase the customer"),
         back=reverse("account-data", query={"phone": phone}),
         fields={"phone": phone},

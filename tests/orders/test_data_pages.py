@@ -23,8 +23,8 @@ from codservice.files.sheets import MAX_ROW
 from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import MAX_BODY
 from inventory.models import StockMovement
-from orders import customer_data
-from orders.models import Erasure, Order, Status
+from orders import anonymising, customer_data, editing
+from orders.models import Erasure, Order, OrderEdit, Status
 from tests import factories
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.manage import output
@@ -33,6 +33,7 @@ from tests.harness.world import make_world
 from webhooks import registry
 
 PAGE, PHONE, E164 = "/account/data", "0661 22 33 44", "+213661223344"
+ERASE_LINK = 'href="/account/data/erase?phone=%2B213661223344"'
 # Tables of accounts that the export leaves out, and why.
 LEFT_OUT = {
     "accounts.Invitation": "mails under way",
@@ -289,6 +290,40 @@ def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Cl
     assert (record.actor, record.user, record.order_count) == (alice.holder.display_name, alice.holder, 1)
     assert record.actor in text.partition("Erased so far")[2]
     assert "No orders have this number." in browser.get(PAGE, {"phone": PHONE}).content.decode()
+
+
+def test_one_whose_number_was_replaced_is_erased_by_the_former_number(browser: Client, alice: Account) -> None:
+    order, edit = order_of(alice, Status.PENDING), editing.Edit(customer_phone="0550998877", phone_e164="+213550998877")
+    editing.edit(order.id, edit, actor=Actor.of_merchant(alice.holder))
+    assert ERASE_LINK in browser.get(PAGE, {"phone": PHONE}).content.decode()
+    assert "No orders have this number now." in browser.get(f"{PAGE}/erase", {"phone": PHONE}).content.decode()
+
+    answer = browser.post(f"{PAGE}/erase", {"phone": E164}, follow=True)
+
+    assert "The customer is erased. No orders had this number." in answer.content.decode()
+    assert set(OrderEdit.objects.filter(order=order).values_list("old", "new")) == {("", "")}
+    assert Erasure.objects.get().order_count == 0
+    order.refresh_from_db()
+    assert order.phone_e164 == edit.phone_e164
+
+
+def test_an_erasure_that_was_interrupted_after_the_orders_is_finished_on_the_page(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {"kind": "orders", "name": "a.csv", "size": 1, "actor": "A", "user_id": uuid4(), "status": "done"}
+    upload = Upload.objects.create(account=alice, **made)
+    RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=["Nadia", PHONE], faults=[])
+    order = order_of(alice)
+    browser.raise_request_exception = False
+    with monkeypatch.context() as interrupted:
+        interrupted.setitem(anonymising.COPIES, "claims", lambda phone: 1 / 0)
+        assert browser.post(f"{PAGE}/erase", {"phone": E164}).status_code == 500
+    order.refresh_from_db()
+    assert (order.customer_name, RefusedRow.objects.count()) == ("—", 1)
+
+    assert ERASE_LINK in browser.get(PAGE, {"phone": PHONE}).content.decode()
+    assert browser.post(f"{PAGE}/erase", {"phone": E164}).url == PAGE
+    assert not RefusedRow.objects.exists()
 
 
 def test_orders_that_are_counted_and_not_listed_are_said_to_be_test_orders(
