@@ -1,6 +1,8 @@
 """Checks that the ledger agrees with the stock: each product's last movement must end at its quantity."""
 
-from django.db import connection
+from django.db import connection, transaction
+
+from codservice.postgresql import take_time
 
 _SHOWN = 5
 
@@ -19,7 +21,8 @@ LIMIT %s
 
 def problem() -> str:
     """What is wrong, for `check_service`, with the first few products; empty if nothing is."""
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        take_time(cursor)
         cursor.execute(_WRONG, [_SHOWN])
         rows = cursor.fetchall()
     if not rows:

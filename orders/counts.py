@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Sum
 
-from orders import day_sums
+from codservice.postgresql import take_time
 from orders.models import OrderCount
 
 _RECOUNTING = 0x636E7473  # the advisory lock held while recounting
@@ -63,7 +63,7 @@ def fold(at_least: int) -> int:
 def problem() -> str:
     """What is wrong with the counts, for `check_service`; empty if nothing is."""
     with transaction.atomic(), connection.cursor() as cursor:
-        day_sums.take_time(cursor)
+        take_time(cursor)
         cursor.execute(f"SELECT count(DISTINCT account_id) FROM ({_WRONG}) AS wrong")  # noqa: S608  (our own text)
         count = cursor.fetchone()[0]
     if not count:
@@ -77,7 +77,7 @@ def recount() -> int:
     Only one recount runs at a time: a second would add once more what the first has not committed yet.
     """
     with transaction.atomic(), connection.cursor() as cursor:
-        day_sums.take_time(cursor)
+        take_time(cursor)
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_RECOUNTING])
         cursor.execute(f"INSERT INTO orders_ordercount (account_id, status, delta) {_WRONG}")
         return cursor.rowcount

@@ -23,6 +23,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from codservice import days
+from codservice.postgresql import take_time
 from orders import daily
 from orders.daily import COLUMNS, STEP, Dimension
 
@@ -91,15 +92,6 @@ SET {", ".join(f"{name} = {kept(name, f'figure.{name} + EXCLUDED.{name}')}" for 
 OVER_ALL: dict[str, Callable[[], bool]] = {}
 
 
-def take_time(cursor: Any) -> None:
-    """Lift the statement timeout for the rest of the transaction.
-
-    For work that would be tried again and again in vain: days, every minute and before all others, and a count of all
-    orders.
-    """
-    cursor.execute("SET LOCAL statement_timeout = 0")
-
-
 def complete_until(cursor: Any) -> datetime:
     """The moment before which nothing more can be written without a trigger noting it, unless the clock is set back."""
     cursor.execute(_BEGAN)
@@ -141,7 +133,7 @@ def sum_up(account_id: UUID) -> bool:
         if not (found := cursor.fetchone()):
             return False
         until, is_ahead = found
-        take_time(cursor)
+        take_time(cursor)  # in vain it would be tried every minute, before all others
         # Separate statements, so that each sees at least what the one before it has found.
         over = complete_until(cursor) - daily.SET_BACK
         again, more = take_changed(cursor, account_id)

@@ -23,6 +23,7 @@ from django.db import connection, transaction
 from agents.models import CallFigure
 from agents.supervision.medians import median
 from codservice import days
+from codservice.postgresql import take_time
 from orders import day_sums
 from orders.cancel_reasons import counted_as
 from orders.daily import STEP, amount_of, columns, count_of
@@ -217,7 +218,7 @@ def sum_up() -> bool:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SUMMING])
         if not cursor.fetchone()[0]:
             return False
-        day_sums.take_time(cursor)
+        take_time(cursor)
         # Separate statements: each sees data no older than what the one before found out.
         until = day_sums.complete_until(cursor) - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()

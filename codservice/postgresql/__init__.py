@@ -2,6 +2,8 @@
 
 A database that is read-only or too old counts as away."""
 
+from typing import Any
+
 from django.db import InterfaceError, OperationalError, connection
 
 OLDEST_POSTGRES = 15
@@ -25,3 +27,10 @@ def is_behind(error: BaseException) -> bool:
 
     loader = MigrationLoader(connection)
     return not loader.graph.nodes.keys() <= loader.applied_migrations.keys()
+
+
+def take_time(cursor: Any) -> None:
+    """Lift the statement timeout for the rest of the transaction: for work that goes over whole tables, and would be
+    tried again and again in vain.
+    """
+    cursor.execute("SET LOCAL statement_timeout = 0")
