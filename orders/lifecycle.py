@@ -102,14 +102,13 @@ class CallPlan:
     agent_id: UUID | None = None  # the agent who promised to call
 
 
-def add_call_note(order_id: UUID, call: Call) -> CallNote | None:
-    """Note a call on one order, as `add_call_notes` does. None if it was noted before. Raises Anonymised."""
+def add_call_note(order_id: UUID, call: Call) -> None:
+    """Note a call on one order, as `add_call_notes` does. Raises Anonymised, unless it was noted before."""
     with transaction.atomic():
         order = lock_one(order_id)
         if order.anonymised_at is not None and not _is_noted(call):
             raise Anonymised
-        notes = add_call_notes([order], call)
-    return notes[0] if notes else None
+        add_call_notes([order], call)
 
 
 def add_call_notes(orders: Sequence[Order], call: Call, plans: Mapping[UUID, CallPlan] = {}) -> list[CallNote]:

@@ -29,14 +29,14 @@ CALLED_DAYS = 30  # wrong numbers from longer ago are no longer shown
 class Line(NamedTuple):
     """One thing that needs the merchant: its name and more about it.
 
-    `address` is the page that puts it right, `seen_at` the page for those who may only read, if another. `phone` is
-    E.164.
+    `address` is the page that puts it right, `readers_address` the page for those who may only read, if another.
+    `phone` is E.164.
     """
 
     name: str
     text: str = ""
     address: str = ""
-    seen_at: str = ""
+    readers_address: str = ""
     phone: str = ""
 
 

@@ -202,7 +202,8 @@ def test_a_call_that_was_noted_before_is_not_refused(order_in, agent):
     CallNote.objects.update(created_at=timezone.now() - LONG)
     assert prune() == 1
 
-    assert lifecycle.add_call_note(order.id, call) is None
+    lifecycle.add_call_note(order.id, call)
+    assert CallNote.objects.filter(id=call.note_id).count() == 1
 
 
 def test_to_cancel_again_is_still_harmless(api, order_in):

@@ -7,6 +7,7 @@ from decimal import Decimal
 from random import Random
 from threading import Event as Flag
 from typing import Any
+from uuid import uuid4
 
 from django.db import connections, transaction
 from django.db.models import F, QuerySet
@@ -167,10 +168,10 @@ def change_while_summed_up(
         account, actor = accounts[number % len(accounts)], Actor.of_staff(agent)
         for order in waiting[number % len(accounts)]:
             editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=actor)
-            note = lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
-            assert note
+            call = lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY, note_id=uuid4())
+            lifecycle.add_call_note(order.id, call)
             lifecycle.confirm(factories.make_order(account).id, actor=actor)
-            CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - step_back * (number % 3))
+            CallNote.objects.filter(id=call.note_id).update(created_at=F("created_at") - step_back * (number % 3))
 
     with ThreadPoolExecutor(2) as pool:
         others = [pool.submit(sum_up_again_and_again) for _ in range(2)]

@@ -172,9 +172,8 @@ def test_times_never_run_backwards_even_when_the_clock_does():
 def test_a_call_decides_nothing(status, outcome):
     order = order_in(status)
     before = state(order)
-    note = lifecycle.add_call_note(
-        order.id, lifecycle.Call(agent=UserFactory(first_name="Amel"), outcome=outcome, note="…")
-    )
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=UserFactory(first_name="Amel"), outcome=outcome, note="…"))
+    note = CallNote.objects.get()
     assert (note.agent_name, note.outcome, note.order_id, note.account_id) == (
         "Amel",
         outcome,
