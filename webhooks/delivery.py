@@ -274,9 +274,10 @@ def shorten_waits() -> int:
 _SETTLE = f"""
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(
-        delivery_id uuid, acknowledged boolean, milliseconds int, status_code int, failure text, response text)
+        delivery_id uuid, url text, acknowledged boolean, milliseconds int, status_code int, failure text,
+        response text)
 ), locked AS (
-    SELECT d.id, d.account_id, d.attempt_count, d.retries_left FROM webhooks_delivery d
+    SELECT d.id, d.account_id, d.status, d.attempt_count, d.retries_left FROM webhooks_delivery d
     WHERE d.id IN (SELECT delivery_id FROM result) ORDER BY d.id FOR UPDATE
 ), ours AS (
     DELETE FROM webhooks_claim c USING locked WHERE c.delivery_id = locked.id AND c.token = %(token)s
@@ -298,18 +299,21 @@ WITH result AS (
     FROM ours JOIN result r ON r.delivery_id = ours.id
     WHERE d.id = ours.id AND d.status IN ('pending', 'dropped')
 ), health AS (
-    -- A secret that we cannot read says nothing about the receiver.
-    SELECT ours.webhook_id, NOT bool_or(r.acknowledged) FILTER (WHERE r.failure <> '{NO_SECRET}') AS is_failing
-    FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
+    -- How each address answered. A secret that we cannot read says nothing about it (NULL), nor does an attempt from
+    -- before the webhook was turned off about how it is when it is on again.
+    SELECT ours.webhook_id, r.url, NOT bool_or(r.acknowledged)
+        FILTER (WHERE r.failure <> '{NO_SECRET}' AND ours.status <> 'dropped') AS is_failing
+    FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id, r.url
 ), marked AS (
     -- Elsewhere webhooks are locked before deliveries, so this must not wait for one: it skips what others hold. A
-    -- mark that is skipped may stay wrong until the webhook's next attempt ends. A webhook that is off is not marked:
-    -- what was under way says nothing about how it will be when it is on again.
+    -- mark that is skipped may stay wrong until the webhook's next attempt ends. A webhook that is off is not marked,
+    -- nor one that has moved by what its former address answered.
     UPDATE webhooks_webhook w SET
         is_failing = changed.is_failing, failing_since = CASE WHEN changed.is_failing THEN now() END
     FROM (
         SELECT w.id, health.is_failing FROM webhooks_webhook w JOIN health ON health.webhook_id = w.id
-        WHERE w.is_failing <> health.is_failing AND w.is_active FOR NO KEY UPDATE OF w SKIP LOCKED
+        WHERE w.url = health.url AND w.is_failing <> health.is_failing AND w.is_active
+        FOR NO KEY UPDATE OF w SKIP LOCKED
     ) AS changed WHERE w.id = changed.id
 )
 SELECT EXISTS (
@@ -355,6 +359,7 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> bool:
     results = [
         {
             "delivery_id": str(outcome.post.delivery_id),
+            "url": outcome.post.url,
             "acknowledged": not outcome.failure,
             "milliseconds": outcome.milliseconds,
             "status_code": outcome.status_code,

@@ -166,6 +166,76 @@ def test_one_that_was_turned_off_while_it_hung_does_not_fail_when_it_is_turned_o
     assert not Webhook.objects.get().is_failing
 
 
+def test_a_late_answer_from_before_it_was_turned_off_and_on_says_nothing_about_it(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
+    publish(alice)
+    token = uuid4()
+    (post,) = delivery.claim(token, 10)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+    registry.change(alice.id, webhook.id, {"is_active": True})
+
+    delivery.settle(token, [Outcome(post, "timeout", None, 3000, b"")])
+
+    assert not Webhook.objects.get().is_failing
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 0
+
+
+def test_a_late_answer_of_the_former_address_says_nothing_about_the_new_one(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
+    publish(alice)
+    token = uuid4()
+    (hung,) = delivery.claim(token, 10)
+    registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
+    delivery.settle(token, [Outcome(hung, "timeout", None, 3000, b"")])
+    assert not Webhook.objects.get().is_failing
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 0
+
+    (post,) = delivery.claim(token, 10)
+    delivery.settle(token, [Outcome(post, "timeout", None, 3000, b"")])
+    assert Webhook.objects.get().is_failing
+
+
+def test_a_late_answer_of_the_former_address_does_not_make_the_new_one_well_again(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
+    attempt(alice, "status")
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 1
+    publish(alice)
+    token = uuid4()
+    late = delivery.claim(token, 10)
+    registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
+    delivery.settle(token, [Outcome(post, "", 200, 2900, b"") for post in late])
+    assert tasks.tell_of_failing() == 0
+
+
+@pytest.mark.parametrize(("former", "present"), [("", "timeout"), ("timeout", "")])
+def test_of_answers_that_are_written_together_those_of_the_present_address_count(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, former: str, present: str
+) -> None:
+    monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
+    if former:
+        attempt(alice, former)
+        Webhook.objects.update(is_alarmed=True)
+    publish(alice)
+    token = uuid4()
+    outcomes = [Outcome(post, former, None, 1, b"") for post in delivery.claim(token, 10)]
+    registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
+    publish(alice)
+    outcomes += [Outcome(post, present, None, 1, b"") for post in delivery.claim(token, 10)]
+    publish(alice)
+
+    assert delivery.settle(token, outcomes), "more is due"
+    assert Webhook.objects.get().is_failing == bool(present)
+
+
 def test_an_address_that_nothing_was_sent_to_yet_neither_fails_nor_is_well_again(
     alice: Account, webhook: Webhook
 ) -> None:
