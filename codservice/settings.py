@@ -554,7 +554,6 @@ CELERY_BEAT_SCHEDULE = {
     "drop-left-over": {"task": "webhooks.tasks.drop_left_over", "schedule": 30, "options": {"expires": 600}},
     "shorten-claims": {"task": "webhooks.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
     "shorten-claims-of-customers": {"task": "agents.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
-    "recover": {"task": "webhooks.tasks.recover", "schedule": 10, "options": {"expires": 600}},
     "tell-of-failing": {"task": "webhooks.tasks.tell_of_failing", "schedule": 60, "options": {"expires": 600}},
     # A sign of life, useless when it is old; `check_service` reports a skew of this size.
     "note-beat": {"task": "codservice.operations.tasks.note_beat", "schedule": 10, "options": {"expires": 60}},
@@ -573,6 +572,7 @@ CELERY_BEAT_SCHEDULE = {
 # Tasks that each worker runs by itself, also while Redis or beat is away, with the seconds between runs.
 WORKER_SCHEDULE = {
     "webhooks.tasks.deliver": 5,
+    "webhooks.tasks.recover": 10,
     "codservice.operations.tasks.note_worker": 10,
     "codservice.uploads.tasks.go_on": 2,
 }

@@ -40,7 +40,10 @@ def shorten_claims() -> int:
 
 @shared_task
 def recover() -> int:
-    """Go on with recoveries that requests have left. Returns how many deliveries."""
+    """Go on with recoveries that requests have left. Returns how many deliveries.
+
+    Each worker runs it by its own clock (WORKER_SCHEDULE).
+    """
     return recovery.go_on()
 
 

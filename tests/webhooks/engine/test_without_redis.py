@@ -1,19 +1,22 @@
 """A worker delivers by a clock of its own: neither Redis nor beat is needed, and nothing that Redis says ends it."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from celery import Celery
+from django.utils import timezone
 
 from codservice.operations import duties
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.broker import running_broker
 from tests.harness.database import environment
-from tests.harness.deliveries import write
+from tests.harness.deliveries import publish, write
 from tests.harness.processes import CHECKOUT
 from tests.harness.python import Python
 from tests.harness.receivers import answer
-from webhooks.models import Delivery
+from webhooks import recovery, registry
+from webhooks.models import Delivery, Recovery
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,6 +52,19 @@ def test_without_redis_and_beat_deliveries_go_on_and_a_stop_ends_it(start, recei
     assert duties.age("worker") < PATIENCE
     worker.terminate()
     assert worker.wait(PATIENCE) == 0
+
+
+def test_without_redis_and_beat_a_recovery_goes_on(start, receiver, webhook_to, alice, monkeypatch):
+    """It is left to a worker, as when there is more than a request has time for."""
+    webhook = webhook_to(receiver.url(), events=["order.created"])
+    publish(alice, 3)
+    registry.change(alice.id, webhook.id, {"events": ["order.confirmed"]})
+    monkeypatch.setattr(recovery, "SECONDS", -1)
+    recovered = recovery.recover(alice.id, webhook.id, since=timezone.now() - timedelta(hours=1))
+    assert recovered == (0, False)
+    start("worker", "redis://127.0.0.1:1/0")
+    receiver.wait_for(3)
+    eventually(lambda: not Recovery.objects.exists())
 
 
 def test_an_hours_backlog_is_sent_once_by_itself(start, receiver, webhook_to):
