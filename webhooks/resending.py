@@ -66,7 +66,7 @@ def resend_noted(ids: Sequence[UUID], noted: set[UUID]) -> list[UUID]:
     with transaction.atomic():
         resent = resend(ids)
         told = Delivery.objects.filter(id__in=resent).values("webhook_id")
-        for webhook in Webhook.objects.filter(id__in=told).exclude(id__in=noted):
+        for webhook in Webhook.objects.without_secrets().filter(id__in=told).exclude(id__in=noted):
             registry.note(Action.RESENT, webhook)
             noted.add(webhook.id)
     return resent

@@ -110,6 +110,14 @@ def test_what_an_operator_resends_is_in_the_merchants_log(operator, rows, alice,
     assert set(noted.values_list("target_id", flat=True)) == {rows["webhook"].pk, other.webhook_id}
 
 
+def test_no_secret_is_read_to_resend(operator, rows):
+    chosen = {"action": "resend", "_selected_action": str(rows["delivery"].pk)}
+    with CaptureQueriesContext(connection) as captured:
+        operator.post(address("delivery", "changelist"), chosen)
+    assert SecurityEntry.objects.filter(action="deliveries_resent").exists()
+    assert [query["sql"] for query in captured if '."secret"' in query["sql"]] == []
+
+
 def test_what_a_list_no_longer_shows_is_resent_all_the_same(operator, rows):
     """As when the button is pressed twice: by the second press the delivery is no longer failed."""
     failed = f"{address('delivery', 'changelist')}?webhook={rows['webhook'].pk}&status=failed"
