@@ -91,11 +91,11 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
 @require_POST
 def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Make one more attempt, now, with the same id and body."""
-    asked = ("status", "attempt_count", "webhook__is_active", "webhook__url", "webhook__account_id")
-    found = get_object_or_404(Delivery.of(account.id).select_related("webhook").only(*asked), id=id)
+    noted = ("webhook__url", "webhook__account_id")
+    found = get_object_or_404(Delivery.of(account.id).select_related("webhook").only(*noted), id=id)
     try:
         with transaction.atomic():
-            resending.resend_one(found)
+            resending.resend_one(id)
             registry.note(Action.RESENT, found.webhook)
         messages.success(request, _("It is sent again."))
     except resending.TooManyAttempts:

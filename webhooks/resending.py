@@ -86,17 +86,16 @@ class Dropped(Invalid):
         super().__init__({"status": ["It was dropped when its webhook was turned off. Recover the webhook."]})
 
 
-def resend_one(delivery: Delivery) -> None:
-    """Like `resend`, for one delivery that was read with its webhook.
+def resend_one(id_: UUID) -> None:
+    """Like `resend`, for one delivery.
 
     Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
     """
-    if resend([delivery.id]):
+    if resend([id_]):
         return
-    if delivery.attempt_count >= MOST_ATTEMPTS:
+    left = Delivery.objects.with_webhook().get(id=id_, webhook__deleted_at=None)
+    if left.attempt_count >= MOST_ATTEMPTS:
         raise TooManyAttempts
-    if not delivery.webhook.is_active:
-        raise events.WebhookOff
-    if delivery.status == Delivery.Status.DROPPED:
+    if left.status == Delivery.Status.DROPPED and left.webhook.is_active:
         raise Dropped
-    raise Delivery.DoesNotExist
+    raise events.WebhookOff

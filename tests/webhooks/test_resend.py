@@ -97,6 +97,20 @@ def test_one_that_was_dropped_with_its_webhook_off_says_how_it_is_sent(api, webh
     assert delivery.status == "dropped"
 
 
+def test_one_whose_webhook_is_turned_off_meanwhile_says_so(alice, api, webhook, delivery_of, monkeypatch):
+    delivery = delivery_of(webhook, "failed", attempts=4)
+    resend = resending.resend
+
+    def turn_off_and_resend(ids):
+        registry.change(alice.id, webhook.id, {"is_active": False})
+        return resend(ids)
+
+    monkeypatch.setattr(resending, "resend", turn_off_and_resend)
+    answer = api.post(path(delivery))
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["is_active"])
+
+
 def test_what_pages_and_commands_offer_to_send_again_is_what_is_sent(alice, register, delivery_of):
     """What may be resent is written twice: as a filter, and in the statement that resends."""
     on, off, deleted = (register(alice) for _ in range(3))
