@@ -110,7 +110,7 @@ class RecoverForm(Form):
                 if "since" in error.errors:
                     text = _("Choose one of the last %(count)d days.") % {"count": max(feed.SHOWN.days, 1)}
                     self.add_error("since", text)
-                else:
+                if "until" in error.errors:
                     self.add_error("until", _("Choose a day that is not before the first."))
         return self.cleaned_data
 

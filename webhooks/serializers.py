@@ -145,14 +145,15 @@ def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
     read = read_body(WebhookRecovery, body)
     since, until = read["since"], read["until"]
     now = retention.now()  # by the database's clock, as changes are dated
+    errors = {}
     if since < (earliest := now - feed.SHOWN) - _CLOCKS_DIFFER:
-        raise Invalid(
-            {"since": [f"Must not be before {earliest:%Y-%m-%dT%H:%M:%SZ}: older changes are no longer kept."]}
-        )
-    if since > now + _CLOCKS_DIFFER:
-        raise Invalid({"since": ["Must not be in the future."]})
+        errors["since"] = [f"Must not be before {earliest:%Y-%m-%dT%H:%M:%SZ}: older changes are no longer kept."]
+    elif since > now + _CLOCKS_DIFFER:
+        errors["since"] = ["Must not be in the future."]
     if until is not None and until <= since:
-        raise Invalid({"until": ["Must be after `since`."]})
+        errors["until"] = ["Must be after `since`."]
+    if errors:
+        raise Invalid(errors)
     return since, until
 
 

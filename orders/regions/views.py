@@ -18,7 +18,7 @@ from codservice import values
 from codservice.api import schema
 from codservice.api.conditional import answer_unless_etag_known, weak_etag
 from codservice.api.filters import need_utf8
-from codservice.errors import Invalid
+from codservice.errors import Invalid, read_all
 from codservice.wire import converter, dump_json
 from orders import regions
 
@@ -99,8 +99,7 @@ class RegionViewSet(viewsets.GenericViewSet):
     )
     def lookup(self, request: Request) -> HttpResponseBase:
         """The place that an import finds by these texts. An unknown or ambiguous text is 422, with suggestions."""
-        wilaya = _wilaya(request)
-        text = _text(request, "commune")
+        wilaya, text = read_all(lambda: _wilaya(request), lambda: _text(request, "commune"))
         commune = _found("commune", regions.find_commune, text, wilaya.code) if text else None
         body = dump_json(_lookup({"wilaya": wilaya, "commune": commune}, from_attributes=True))
         return _answer(request, body, weak_etag(body))

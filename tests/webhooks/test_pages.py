@@ -584,3 +584,5 @@ def test_what_was_missed_is_sent_by_a_button(browser: Client, webhook: Webhook) 
     assert Delivery.objects.get().status == "pending"
     for since, until in (("2020-01-01", ""), (today.isoformat(), "2020-01-01"), ("x", ""), ("", "")):
         assert browser.post(at(webhook, "/recover"), {"since": since, "until": until}).status_code == 422
+    answer = browser.post(at(webhook, "/recover"), {"since": "2020-01-01", "until": "2019-01-01"})
+    assert list(answer.context["form"].errors) == ["since", "until"]

@@ -118,6 +118,10 @@ def test_an_empty_wilaya_is_no_wilaya(stranger: ApiClient) -> None:
         assert list(stranger.get(f"{REGIONS}/{path}").json()["errors"]) == ["wilaya"]
 
 
+def test_all_that_is_wrong_is_said_at_once(stranger: ApiClient) -> None:
+    assert list(stranger.get(f"{REGIONS}/lookup?wilaya=xx&commune=%00").json()["errors"]) == ["wilaya", "commune"]
+
+
 @pytest.mark.parametrize("url", ALL)
 def test_all_may_keep_it_for_a_day_and_any_page_may_read_it(url: str, stranger: ApiClient, api: ApiClient) -> None:
     for client in (stranger, api):
