@@ -98,7 +98,7 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
     until = time.monotonic() + DROP_SECONDS
     if changes.get("is_active"):
         # Drop what turning it off left over before its row is locked, since publishing waits for that lock.
-        _drop_pending(webhook_id, until=until)
+        _drop_pending(Webhook.of(account_id).only("id").get(id=webhook_id).id, until=until)
     with transaction.atomic(durable=True):
         webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}

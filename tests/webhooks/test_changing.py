@@ -234,6 +234,20 @@ def test_anothers_is_unknown_whatever_the_body_says(
     assert charlies_api.post(f"{WEBHOOKS}/{webhook.id}/ping", body).status_code == 404
 
 
+def test_turning_on_anothers_drops_nothing_of_it(alice: Account, charlies_api: ApiClient, webhook: Webhook) -> None:
+    publish(alice)
+    Webhook.objects.update(is_active=False)
+    assert charlies_api.patch(f"{WEBHOOKS}/{webhook.id}", {"is_active": True}).status_code == 404
+    assert statuses(webhook=webhook) == {"pending": 1}
+
+
+@pytest.mark.parametrize("changes", [{"description": "Shop"}, {"url": 5}])
+def test_a_change_looks_for_it_once(api: ApiClient, webhook: Webhook, changes: dict[str, Any]) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        api.patch(f"{WEBHOOKS}/{webhook.id}", changes)
+    assert sum('FROM "webhooks_webhook"' in query["sql"] for query in queries) == 1
+
+
 # --- Examples --------------------------------------------------------------------------------------------------------
 
 
