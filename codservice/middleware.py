@@ -34,7 +34,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from codservice import health, logs, metrics, ratelimit
 from codservice.accounts import authentication, security_log, sessions
-from codservice.accounts.key_form import TEST, shows_test_key
+from codservice.accounts.key_format import TEST, shows_test_key
 from codservice.api.error_answers import error_response, only_reading, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]

@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 
 from codservice.accounts import security_log
 from codservice.accounts.actor import Actor
-from codservice.accounts.key_form import LIVE, TEST
+from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.api import idempotency

@@ -15,7 +15,7 @@ from codservice import days
 from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.actor import Actor
-from codservice.accounts.key_form import TEST
+from codservice.accounts.key_format import TEST
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right

@@ -16,7 +16,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
 from codservice.accounts.account_page import account_page, switch
-from codservice.accounts.key_form import TEST
+from codservice.accounts.key_format import TEST
 from codservice.accounts.models import Account, ApiKey, TooManyKeys
 from codservice.accounts.sessions import by_itself
 from orders.models import Order

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.test_mode import serializers, simulation
-from codservice.accounts.key_form import TEST
+from codservice.accounts.key_format import TEST
 from codservice.api import idempotency, schema
 from codservice.api.adapters import needed_body, optional_body, unknown_first
 from orders import bodies, openapi, reading

@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from codservice.accounts import team
-from codservice.accounts.key_form import TEST
+from codservice.accounts.key_format import TEST
 from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.days import ALGIERS

@@ -13,7 +13,7 @@ from django.db import OperationalError, connection
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from codservice.accounts.key_form import LIVE, TEST, digest_of, key_in
+from codservice.accounts.key_format import LIVE, TEST, digest_of, key_in
 
 # How long a key that was found is trusted. Under load this makes one lookup a second and process, not one a request,
 # and still refuses a revoked key everywhere within a second.

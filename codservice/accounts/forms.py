@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from codservice import days, ratelimit
 from codservice.accounts import known_browsers, one_time_codes, security_log
-from codservice.accounts.key_form import LIVE, TEST
+from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import have_mailed, send_password_link

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts import security_log
-from codservice.accounts.key_form import LIVE, TEST, digest_of, make_key
+from codservice.accounts.key_format import LIVE, TEST, digest_of, make_key
 from codservice.accounts.security_log import Action, By, Outcome
 from codservice.errors import Refused
 from codservice.i18n_tags import listed

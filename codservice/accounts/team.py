@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from codservice.accounts import one_time_codes, security_log
-from codservice.accounts.key_form import digest_of
+from codservice.accounts.key_format import digest_of
 from codservice.accounts.models import Account, Invitation, Membership, User, unknown_password
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused

@@ -34,7 +34,7 @@ from codservice.accounts.forms import (
     PasswordForgottenForm,
     TooManyTries,
 )
-from codservice.accounts.key_form import LIVE, TEST
+from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import Account, ApiKey, NameTaken, PersonChanged, TooManyKeys, User
 from codservice.accounts.tasks import LINK_HOURS
 from codservice.accounts.team import Right

@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from codservice.accounts.authentication import Key
-from codservice.accounts.key_form import LIVE, TEST
+from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import SCOPES
 from codservice.api.conditional import answer_unless_etag_known, weak_etag
 from codservice.api.description import description

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from codservice import logs, metrics
-from codservice.accounts.key_form import key_in, shows_test_key
+from codservice.accounts.key_format import key_in, shows_test_key
 from codservice.run.kernel import drop_connection
 from codservice.run.threads import Threads
 from codservice.run.wsgi_side import Answer, Application, Message, environ

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codservice.accounts import authentication
-from codservice.accounts.key_form import digest_of, is_key, make_key
+from codservice.accounts.key_format import digest_of, is_key, make_key
 from codservice.accounts.models import SCOPES, Account, ApiKey, TooManyKeys, User
 from tests.factories import UserFactory, make_order, order_body
 from tests.harness.background import at_once

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 
 from codservice.accounts import authentication, merchants
-from codservice.accounts.key_form import is_key, make_key
+from codservice.accounts.key_format import is_key, make_key
 from codservice.accounts.models import SCOPES, Account, ApiKey, TooManyKeys
 from inventory.models import Product
 from orders.models import CallState, Order

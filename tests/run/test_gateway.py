@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from codservice.accounts.key_form import make_key
+from codservice.accounts.key_format import make_key
 from codservice.run.web import Web
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from codservice.accounts.key_form import make_key
+from codservice.accounts.key_format import make_key
 from codservice.run import gateway
 from codservice.run.gateway import Gateway
 from codservice.run.kernel import drop_connection

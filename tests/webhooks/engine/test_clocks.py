@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from codservice.accounts.key_form import digest_of
+from codservice.accounts.key_format import digest_of
 from codservice.accounts.models import ApiKey
 from orders.models import Order
 from tests.factories import AccountFactory, AgentFactory, order_body
