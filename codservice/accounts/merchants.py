@@ -71,7 +71,7 @@ def _problems_of_limit(rate_limit: int | None) -> dict[str, list[str]]:
     return {"rate_limit": [_("Must be from 1 to %(most)d.") % {"most": MOST_REQUESTS}]}
 
 
-def change(account_id: UUID, **changes: Any) -> Account:
+def change(account_id: UUID, **changes: Any) -> None:
     """Change an account's `name`, which its twin shares, or its `rate_limit` in requests per minute.
 
     Others stay as they are. Raises Account.DoesNotExist.
@@ -87,7 +87,6 @@ def change(account_id: UUID, **changes: Any) -> Account:
         for name, value in before.items():
             target = f"{account.name}: {_noted(name, value)} → {_noted(name, changes[name])}"
             security_log.note_account(Action.ACCOUNT, account, target=target)
-    return account
 
 
 def _noted(name: str, value: Any) -> str:
@@ -97,27 +96,26 @@ def _noted(name: str, value: Any) -> str:
     return f"{value}/min" if name == "rate_limit" else str(value)
 
 
-def deactivate(account_id: UUID) -> Account:
+def deactivate(account_id: UUID) -> None:
     """Close an account: its keys and its twin's stop working, its people can change nothing, workers stop its uploads.
 
     Existing orders are called and shipped as before. Closing it again changes nothing. Raises Account.DoesNotExist.
     """
-    return _turn(account_id, is_active=False)
+    _turn(account_id, is_active=False)
 
 
-def reactivate(account_id: UUID) -> Account:
+def reactivate(account_id: UUID) -> None:
     """Reopen a closed account, with everything as before. Raises Account.DoesNotExist."""
-    return _turn(account_id, is_active=True)
+    _turn(account_id, is_active=True)
 
 
-def _turn(account_id: UUID, *, is_active: bool) -> Account:
+def _turn(account_id: UUID, *, is_active: bool) -> None:
     with transaction.atomic():
         account = _lock(account_id)
         if account.is_active != is_active:
             account.is_active = is_active
             account.save(update_fields=["is_active"])
             security_log.note_account(Action.REACTIVATED if is_active else Action.DEACTIVATED, account)
-    return account
 
 
 def _lock(account_id: UUID) -> Account:

@@ -209,7 +209,7 @@ def accept(link: str, *, name: str, password: str) -> User:
 # --- Managing colleagues ---------------------------------------------------------------------------------------------
 
 
-def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:
+def change_role(account_id: UUID, membership_id: UUID, role: str) -> None:
     """Give a colleague another role, which applies from their next click. Raises Membership.DoesNotExist."""
     with transaction.atomic():
         membership = _lock(account_id, membership_id)
@@ -218,7 +218,6 @@ def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:
             membership.save(update_fields=["role"])
             target = f"{membership.user.username}: {role}"
             security_log.note(Action.ROLE, target=target, target_id=membership.user_id, account_id=account_id)
-    return membership
 
 
 def remove(account_id: UUID, membership_id: UUID) -> User:
@@ -242,15 +241,14 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
     return user
 
 
-def forget_codes(account_id: UUID, membership_id: UUID) -> User:
+def forget_codes(account_id: UUID, membership_id: UUID) -> None:
     """Turn one-time codes off for a colleague who has lost the app. Raises Membership.DoesNotExist."""
     with transaction.atomic():
         user = _lock(account_id, membership_id).user
         one_time_codes.forget(user)
-    return user
 
 
-def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
+def hand_over(account_id: UUID, membership_id: UUID) -> None:
     """Make the colleague the account's holder and the previous holder a manager.
 
     Raises Membership.DoesNotExist, also for a deactivated colleague, since no key of the account would work."""
@@ -264,10 +262,9 @@ def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
         # A new row, so that a change or removal of the colleague at this moment, by membership, cannot hit the holder.
         membership.delete()
         Account.objects.filter(id=account_id).update(holder=after)
-        made = Membership.objects.create(account=account, user=before, role=Role.MANAGER)
+        Membership.objects.create(account=account, user=before, role=Role.MANAGER)
         target = f"{before.username} → {after.username}"
         security_log.note(Action.HANDED_OVER, target=target, target_id=after.pk, account_id=account_id)
-    return made
 
 
 def _lock(account_id: UUID, membership_id: UUID) -> Membership:
