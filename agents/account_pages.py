@@ -56,7 +56,7 @@ class MerchantsRulesForm(rules.HoursForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's rules, in test mode too: calls of test orders are planned by them (`agents.test_mode`)."""
-    account = account.live or account
+    account = account.live_account
     kept = CallingRules.of(account.id)
     sent = request.POST if request.method == "POST" else None
     form = MerchantsRulesForm(sent, instance=copy(kept))  # a copy: the page describes the rules that are in force
@@ -72,7 +72,7 @@ def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def script(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's texts, in test mode too. POST saves them; with `preview` it only shows how they read."""
-    account = account.live or account
+    account = account.live_account
     kept = CallingRules.of(account.id)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}
     form = rules.ScriptForm(request.POST if request.method == "POST" else None, instance=kept)

@@ -39,7 +39,7 @@ LOOKED_THROUGH = 1000
 @sensitive_variables("key", "lines")
 def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
     """The quick start. POST makes a new test key, which is in this answer's programs and never shown again."""
-    key, live = "", account.live or account
+    key, live = "", account.live_account
     if request.method == "POST":
         try:
             row, key = ApiKey.issue(live, name=_("Quick start"), is_test=True)

@@ -148,7 +148,7 @@ def switch(request: HttpRequest, account: Account) -> None:
 @require_POST
 def change_mode(request: HttpRequest, account: Account) -> HttpResponse:
     """Turn test mode on or off. Without a twin, redirect to the quick start, which says how to get one."""
-    live = account.live or account
+    live = account.live_account
     if request.POST.get("to") != TEST:
         switch(request, live)
     elif hasattr(live, "twin"):

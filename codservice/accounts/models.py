@@ -198,6 +198,11 @@ class Account(models.Model):
         return LIVE if self.live_id is None else TEST
 
     @property
+    def live_account(self) -> "Account":
+        """This account or, if this is a twin, the one whose twin it is."""
+        return self.live or self
+
+    @property
     def is_closed(self) -> bool:
         """Whether this live account can no longer be changed. Its keys do not work then."""
         return not (self.is_active and self.holder.is_active)

@@ -80,7 +80,7 @@ class InvitationForm(RoleForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HttpRequest, account: Account) -> HttpResponse:
     """The people and invitations; a POST invites somebody."""
-    live = account.live or account
+    live = account.live_account
     form = InvitationForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
@@ -128,7 +128,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, 
 @account_page(look=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    live = account.live or account
+    live = account.live_account
     invitation = get_object_or_404(Invitation, id=id, account=live)
     try:
         count_try(request, "invitation", str(live.id), INVITATION_RATE)
@@ -143,7 +143,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
 @account_page(look=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    live = account.live or account
+    live = account.live_account
     get_object_or_404(Invitation, id=id, account=live)
     team.withdraw(live.id, id)
     messages.success(request, _("The invitation is withdrawn. Its link no longer works."))
@@ -154,7 +154,7 @@ def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 def _member(account: Account, id: UUID) -> Membership:
-    live = account.live or account
+    live = account.live_account
     return get_object_or_404(live.memberships.select_related("user"), id=id)
 
 

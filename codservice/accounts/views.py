@@ -213,7 +213,7 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
             data = form.cleaned_data
             try:
                 row, key = ApiKey.issue(
-                    account.live or account,
+                    account.live_account,
                     name=data["name"],
                     scopes=data["scopes"],
                     expires_at=form.expires_at,
@@ -278,7 +278,7 @@ class LogForm(Form):
 @require_safe
 def security(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's security log: who signed in or tried to, and what its people did."""
-    live = account.live or account
+    live = account.live_account
     people = User.objects.filter(Q(account=live) | Q(membership__account=live)).order_by("first_name", "username")
     form, entries, status = LogForm(request.GET, people=list(people)), account.security_entries.all(), 200
     if not form.is_valid():
