@@ -6,9 +6,8 @@ from typing import Annotated, Any, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import serializers
-from rest_framework.fields import empty
 
-from codservice.api.fields import Amount, Boolean, CanonicalUUID, Entries, Integer, Link, Text, read_body
+from codservice.api.fields import Amount, Body, Boolean, CanonicalUUID, Entries, Integer, Link, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.wire import Id, Moment
@@ -37,7 +36,7 @@ class Quantity(Integer):
         raise ValueError(self.error_messages["null"])
 
 
-class StockUpdate(serializers.Serializer):
+class StockUpdate(Body):
     """Sets the stock of a product, named by `sku`, `id` or both, to `quantity`."""
 
     # Said by what is not allowed: of parts of an `anyOf`, client generators make classes that are not whole entries.
@@ -60,18 +59,18 @@ class StockUpdate(serializers.Serializer):
         """Read an entry. One that cannot be used carries its refusal, so that it does not spoil the others."""
         if type(entry) is not dict:
             return Update(refusal=Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."}))
-        given, wrong = _read_fields(self.fields, entry)
+        given, errors = super().read(entry)
         update = Update(**given)
-        if wrong.keys() & {"sku", "id"}:
+        if errors.keys() & {"sku", "id"}:
             update.sku = update.id = None  # half a name names no product
         elif update.sku is None and update.id is None:
-            wrong = {"sku": "Send the product's sku or id.", **wrong}
-        if wrong:
-            update.refusal = _refusal(wrong, "quantity")
+            errors = {"sku": ["Send the product's sku or id."], **errors}
+        if errors:
+            update.refusal = _refusal(errors, "quantity")
         return update
 
 
-class ProductDraft(serializers.Serializer):
+class ProductDraft(Body):
     """A product as it should be. Optional fields that are left out or null stay as they are."""
 
     sku = Text(max_length=64, help_text="Your own name for the product, which never changes.")
@@ -93,24 +92,14 @@ class ProductDraft(serializers.Serializer):
         """The entry's SKU, if it has one, and its draft, or why it cannot be used."""
         if type(entry) is not dict:
             return None, Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."})
-        given, wrong = _read_fields(self.fields, entry)
-        return given.get("sku"), _refusal(wrong, "stock_quantity") if wrong else Draft(**given)
+        given, errors = super().read(entry)
+        return given.get("sku"), _refusal(errors, "stock_quantity") if errors else Draft(**given)
 
 
-def _read_fields(fields: Mapping[str, Any], entry: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values that can be used, and a message for each other field. Null counts as missing."""
-    given: dict[str, Any] = {}
-    wrong: dict[str, str] = {}
-    for name, field in fields.items():
-        try:
-            given[name] = field.run_validation(entry.get(name, empty if field.required else None))
-        except serializers.ValidationError as error:
-            wrong[name] = str(error.detail[0])
-    return given, wrong
-
-
-def _refusal(wrong: dict[str, str], quantity: str) -> Refusal:
-    return Refusal(Reason.INVALID_QUANTITY if wrong.keys() == {quantity} else Reason.INVALID_ENTRY, wrong)
+def _refusal(errors: dict[str, list[str]], quantity: str) -> Refusal:
+    """The refusal of an entry, with the first message of each field."""
+    reason = Reason.INVALID_QUANTITY if errors.keys() == {quantity} else Reason.INVALID_ENTRY
+    return Refusal(reason, {name: str(messages[0]) for name, messages in errors.items()})
 
 
 class StockUpdates(serializers.Serializer):

@@ -11,11 +11,11 @@ from rest_framework import serializers
 
 from codservice import wire
 from codservice.accounts.models import Account
-from codservice.api.fields import Amount, Entries, read_body
+from codservice.api.fields import Amount, Body, Entries, read_body
 from orders import regions
 from orders.bodies import WilayaCode
 from orders.models import DeliveryType, ShippingFee
-from orders.serializers import Body, WilayaField
+from orders.serializers import WilayaField
 
 MAX_FEES = len(regions.WILAYAS)
 

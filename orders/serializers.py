@@ -2,14 +2,24 @@
 
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from rest_framework import serializers
-from rest_framework.fields import empty
 
 from codservice.api.error_answers import flatten
-from codservice.api.fields import Amount, Bodies, CanonicalUUID, Entries, Integer, Strict, StringMap, Text, read_body
+from codservice.api.fields import (
+    Amount,
+    Bodies,
+    Body,
+    CanonicalUUID,
+    Entries,
+    Integer,
+    Strict,
+    StringMap,
+    Text,
+    read_body,
+)
 from codservice.errors import Errors
 from orders import phones, regions
 from orders.models import (
@@ -82,47 +92,6 @@ class DeliveryTypeField(Strict, serializers.ChoiceField):
         if type(data) is not str or data not in DeliveryType.values:
             raise ValueError(f"Must be {' or '.join(DeliveryType.values)}.")
         return data
-
-
-class Body(serializers.Serializer):
-    """A JSON object, read field by field, without what DRF adds for forms, sources and partial updates.
-
-    How fast files of orders are imported depends on these checks.
-    """
-
-    only_sent = False  # whether the body says what to change: then a field that is not sent has no default
-
-    def read(self, data: Any) -> tuple[dict[str, Any], Any]:
-        """What could be read, and the errors of the rest, nested as in DRF. Null stands for a field's default."""
-        if type(data) is not dict:
-            return {}, ["Must be an object."]
-        values: dict[str, Any] = {}
-        errors: dict[str, Any] = {}
-        for name, check, default, may_lack in self._checks:
-            if may_lack and name not in data:
-                continue
-            sent = data.get(name)
-            if sent is None and default is not empty:
-                values[name] = default() if callable(default) else default
-                continue
-            try:
-                values[name] = check(data.get(name, empty) if sent is None else sent)
-            except serializers.ValidationError as error:
-                errors[name] = error.detail
-        return values, errors
-
-    @cached_property
-    def _checks(self) -> list[tuple[str, Callable[[Any], Any], Any, bool]]:
-        """(name, check, default, may_lack) of each field; one that may lack is skipped if the body lacks it."""
-        return [
-            (
-                name,
-                field.run_validation,
-                field.default,
-                not field.required and (self.only_sent or field.default is empty),
-            )
-            for name, field in self.fields.items()
-        ]
 
 
 class OrderItemImport(Body):
