@@ -15,9 +15,9 @@ from codservice.api.fields import (
     CanonicalUUID,
     Entries,
     Integer,
-    Strict,
     StringMap,
     Text,
+    Word,
     read_body,
 )
 from codservice.errors import Errors
@@ -85,15 +85,6 @@ class CommuneField(RegionField):
         return {"anyOf": [super().openapi | {"title": "Code or name"}, code]}
 
 
-class DeliveryTypeField(Strict, serializers.ChoiceField):
-    openapi = {"type": "string", "enum": DeliveryType.values}
-
-    def clean(self, data: Any) -> str:
-        if type(data) is not str or data not in DeliveryType.values:
-            raise ValueError(f"Must be {' or '.join(DeliveryType.values)}.")
-        return data
-
-
 class OrderItemImport(Body):
     """A line of an order. With a `product_id`, the name and price that are not sent come from the catalog."""
 
@@ -145,7 +136,7 @@ class OrderImport(Body):
     shipping_fee = Amount(allow_null=True, default=Decimal("0.00"))
     notes = Text(max_length=2000, free=True, allow_null=True, allow_blank=True, default="")
     external_id = Text(max_length=64, allow_null=True, default=None)
-    delivery_type = DeliveryTypeField(choices=DeliveryType.choices, allow_null=True, default=DeliveryType.HOME.value)
+    delivery_type = Word(choices=DeliveryType.choices, allow_null=True, default=DeliveryType.HOME.value)
     source = Text(max_length=64, allow_null=True, allow_blank=True, default=None)
     items = Lines(child=OrderItemImport(), max_length=MAX_LINES)
 

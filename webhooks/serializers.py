@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from codservice import days, retention, values
-from codservice.api.fields import Boolean, Strict, Text, read_body
+from codservice.api.fields import Boolean, Strict, Text, Word, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.form_fields import MomentField as FilterMoment
@@ -56,15 +56,6 @@ class KindsField(Strict, serializers.ListField):
         return data
 
 
-class KindField(Strict, serializers.CharField):
-    openapi = {"type": "string", "enum": Event.Kind.values}
-
-    def clean(self, data: Any) -> str:
-        if type(data) is not str or data not in Event.Kind.values:
-            raise ValueError(f"Must be one of: {', '.join(Event.Kind.values)}.")
-        return data
-
-
 class MomentField(Strict, serializers.CharField):
     """A time or a day, in the forms that filters accept too."""
 
@@ -106,7 +97,13 @@ class WebhookChange(serializers.Serializer):
 
 
 class WebhookPing(serializers.Serializer):
-    event = KindField(required=False, allow_null=True, default=None, help_text="Send an example of this event.")
+    event = Word(
+        choices=Event.Kind.choices,
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Send an example of this event.",
+    )
 
 
 class WebhookRecovery(serializers.Serializer):

@@ -105,6 +105,20 @@ class Amount(Strict, serializers.DecimalField):
         return values.amount(data)
 
 
+class Word(Strict, serializers.ChoiceField):
+    """One of its `choices`, as a string."""
+
+    def clean(self, data: Any) -> str:
+        if type(data) is not str or data not in self.choices:
+            *others, last = self.choices
+            raise ValueError(f"Must be {', '.join(others)} or {last}.")
+        return data
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        return {"type": "string", "enum": [str(word) for word in self.choices]}
+
+
 class CanonicalUUID(Strict, serializers.UUIDField):
     openapi = values.UUID_SCHEMA
 
