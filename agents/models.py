@@ -48,9 +48,6 @@ class Claim(models.Model):
 
     objects = ClaimQuerySet.as_manager()
 
-    def __str__(self) -> str:
-        return str(self.id)
-
 
 def friday() -> list[int]:
     return [5]
@@ -150,9 +147,6 @@ class CallingRules(CallingHours):
             ),
         ]
 
-    def __str__(self) -> str:
-        return str(self.account)
-
     @classmethod
     def of(cls, account_id: UUID) -> "CallingRules":
         """The account's rules, or the defaults."""
@@ -193,9 +187,6 @@ class CallingPeriod(CallingHours):
             models.CheckConstraint(condition=Q(first_day__lte=F("last_day")), name="period_days_in_order"),
         ]
 
-    def __str__(self) -> str:
-        return self.name or f"{self.first_day} – {self.last_day}"
-
 
 class PublicHoliday(models.Model):
     """A day off for merchants who keep Algeria's holidays. Written by `agents.public_holidays`."""
@@ -203,18 +194,12 @@ class PublicHoliday(models.Model):
     day = models.DateField(primary_key=True)
     name = models.CharField(max_length=100)
 
-    def __str__(self) -> str:
-        return self.name
-
 
 class Preferences(models.Model):
     """How a person wants the console. Without a row, the defaults here apply. The session holds a copy."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="console_preferences")
     has_keys = models.BooleanField(default=True, db_default=True)  # single keys press buttons (WCAG 2.1.4)
-
-    def __str__(self) -> str:
-        return str(self.user)
 
 
 class Language(models.TextChoices):
@@ -234,9 +219,6 @@ class Assignment(models.Model):
     # An array, not a table of pairs: deleting the last merchant's row would leave an empty list, which means all.
     merchants = ArrayField(models.UUIDField(), default=list, blank=True)
     languages = ArrayField(models.CharField(max_length=2, choices=Language), default=list, blank=True)
-
-    def __str__(self) -> str:
-        return str(self.agent)
 
     @property
     def spoken(self) -> list[str]:
@@ -287,17 +269,11 @@ class CallFigure(models.Model):
             models.UniqueConstraint(fields=["dimension", "day", "key"], name="one_call_figure_per_day"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.day} {self.dimension} {self.key}"
-
 
 class CallDay(models.Model):
     """A day that is summed up in CallFigure."""
 
     day = models.DateField(primary_key=True)
-
-    def __str__(self) -> str:
-        return str(self.day)
 
 
 class CallPart(models.Model):
@@ -309,6 +285,3 @@ class CallPart(models.Model):
 
     day = models.DateField(primary_key=True)
     until = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return str(self.until)

@@ -105,6 +105,3 @@ class StockMovement(models.Model):
             # A product's chain, and its last movement, with which its stock is compared.
             models.Index(fields=["product", "id"], name="stock_movement_chain"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.old_quantity} → {self.new_quantity}"

@@ -272,9 +272,6 @@ class OrderItem(models.Model):
             models.CheckConstraint(condition=Q(unit_price__gte=0), name="item_price_not_negative"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.quantity} × {self.product_name}"
-
     @property
     def amount(self) -> Decimal:
         return self.quantity * self.unit_price
@@ -301,9 +298,6 @@ class StatusChange(models.Model):
             # The call center's figures of some days. BRIN, because changes are written in the order of their times.
             BrinIndex(fields=["at"], autosummarize=True, name="status_change_by_time"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.from_status} → {self.to_status}"
 
 
 class OrderEdit(models.Model):
@@ -333,9 +327,6 @@ class OrderEdit(models.Model):
                 name="order_edit_of_phone",
             ),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.old} → {self.new}"
 
 
 class CallNote(models.Model):
@@ -385,9 +376,6 @@ class CallNote(models.Model):
             models.Index(fields=["callback_at"], condition=Q(callback_at__isnull=False), name="call_note_by_promise"),
         ]
 
-    def __str__(self) -> str:
-        return self.get_outcome_display()
-
 
 class ShippingFee(models.Model):
     """What an account's customers pay for a delivery to one wilaya; set only by `orders.fees`."""
@@ -409,9 +397,6 @@ class ShippingFee(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.wilaya_code}: {self.home} / {self.desk}"
-
 
 class Erasure(models.Model):
     """A record that a customer's data was erased on request: by whom, when and in how many orders, but not whose."""
@@ -428,9 +413,6 @@ class Erasure(models.Model):
             # The account's list, newest first.
             models.Index(F("account"), F("created_at").desc(), F("id").desc(), name="erasure_list"),
         ]
-
-    def __str__(self) -> str:
-        return str(self.id)
 
 
 class OrderCount(models.Model):
@@ -450,9 +432,6 @@ class OrderCount(models.Model):
             # For sums by the index alone.
             models.Index(fields=["account", "status"], include=["delta"], name="order_count_of_account"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.status} {self.delta:+}"
 
 
 class DayFigure(models.Model):
@@ -498,18 +477,12 @@ class DayFigure(models.Model):
             models.UniqueConstraint(fields=["account", "dimension", "day", "key"], name="one_figure_per_day"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.day} {self.dimension} {self.key}"
-
 
 class SummedUp(models.Model):
     """The time until which an account's orders are summed up in DayFigure; null if they are not yet."""
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="+", primary_key=True)
     until = models.DateTimeField(null=True)
-
-    def __str__(self) -> str:
-        return str(self.until)
 
 
 class ChangedDay(models.Model):
@@ -530,18 +503,12 @@ class ChangedDay(models.Model):
             models.Index(fields=["account", "day"], name="changed_day_of_account"),
         ]
 
-    def __str__(self) -> str:
-        return str(self.day)
-
 
 class Searchable(models.Model):
     """An account whose orders are indexed for `q` (`orders.trigrams`) up to `through`, or not yet if that is null."""
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="+", primary_key=True)
     through = models.DateTimeField(null=True)
-
-    def __str__(self) -> str:
-        return str(self.through)
 
 
 class OrderTrigrams(models.Model):
@@ -560,9 +527,6 @@ class OrderTrigrams(models.Model):
             GinIndex(fields=["trigrams"], name="order_by_trigrams"),
         ]
 
-    def __str__(self) -> str:
-        return str(self.order_id)
-
 
 class SearchChange(models.Model):
     """An order whose OrderTrigrams may not match its texts; triggers append it (migration `search`)."""
@@ -575,6 +539,3 @@ class SearchChange(models.Model):
             # An account's.
             models.Index(fields=["account"], name="search_change_of_account"),
         ]
-
-    def __str__(self) -> str:
-        return str(self.order_id)

@@ -134,9 +134,6 @@ class FeedEra(models.Model):
     server_started_at = models.DateTimeField()
     base = models.BigIntegerField()
 
-    def __str__(self) -> str:
-        return str(self.base)
-
 
 class DeliveryQuerySet(QuerySet["Delivery"]):
     def with_webhook(self) -> "DeliveryQuerySet":
@@ -240,9 +237,6 @@ class Claim(models.Model):
     token = models.UUIDField(help_text="The claimer's; a result counts only with it.")
     until = models.DateTimeField()
 
-    def __str__(self) -> str:
-        return str(self.delivery_id)
-
 
 _decoder = getincrementaldecoder("utf-8")  # drops a character that is cut off at the end, instead of replacing it
 
@@ -292,6 +286,3 @@ class Recovery(models.Model):
     position = models.BigIntegerField()
     event_id = models.UUIDField()
     stop_at = models.BigIntegerField()
-
-    def __str__(self) -> str:
-        return f"{self.since} – {self.until}"

@@ -234,9 +234,6 @@ class Membership(models.Model):
     role = models.CharField(max_length=16, choices=Role.choices)
     created_at = models.DateTimeField(db_default=Now())
 
-    def __str__(self) -> str:
-        return f"{self.user}: {self.get_role_display()}"
-
 
 class Invitation(models.Model):
     """An address that the holder has invited.
@@ -257,9 +254,6 @@ class Invitation(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["account", "email"], name="one_invitation_per_address")]
 
-    def __str__(self) -> str:
-        return self.email
-
 
 class SignIn(models.Model):
     """Where a person is signed in: what they can see about one of their sessions."""
@@ -271,9 +265,6 @@ class SignIn(models.Model):
     address = models.CharField(max_length=64)
     created_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
-
-    def __str__(self) -> str:
-        return f"{self.device} {self.address}"
 
 
 # --- API keys and the security log -----------------------------------------------------------------------------------

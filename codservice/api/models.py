@@ -25,6 +25,3 @@ class IdempotencyRecord(models.Model):
             # For pruning old answers.
             models.Index(fields=["created_at"], name="idempotency_created_at"),
         ]
-
-    def __str__(self) -> str:
-        return self.key

@@ -14,6 +14,3 @@ class Duty(models.Model):
 
     class Meta:
         verbose_name_plural = "duties"
-
-    def __str__(self) -> str:
-        return self.name

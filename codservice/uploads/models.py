@@ -71,9 +71,6 @@ class Upload(models.Model):
             models.Index(fields=["created_at"], name="upload_by_time"),
         ]
 
-    def __str__(self) -> str:
-        return self.name
-
     def rows(self, *, after: int = 0) -> Iterator["FileRow"]:
         """The rows after a line, with one block of them in memory at a time."""
         last_line: int | None = after
@@ -111,9 +108,6 @@ class Piece(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["upload", "number"], name="one_piece_of_a_number")]
 
-    def __str__(self) -> str:
-        return f"{self.upload_id} {self.number}"
-
 
 class FileRow(msgspec.Struct, array_like=True):
     """A row of a file that was read (`files.tables`): the line in which it begins, and all its cells."""
@@ -137,9 +131,6 @@ class Block(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["upload", "last_line"], name="one_block_up_to_a_line")]
 
-    def __str__(self) -> str:
-        return f"{self.upload_id} {self.last_line}"
-
 
 class RefusedRow(models.Model):
     """A refused row as it was in the file, and why: `faults` is a list of [column, [sentence, …]]."""
@@ -152,6 +143,3 @@ class RefusedRow(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["upload", "line"], name="a_row_is_refused_once")]
-
-    def __str__(self) -> str:
-        return f"{self.upload_id} {self.line}"
