@@ -1,30 +1,24 @@
-"""What the feed of events costs: a page of it at 10 000 and at 10 000 000 events, and an import that writes into it.
+"""What a page of the feed of events costs at 10 000 and at 10 000 000 events.
 
     make bench-feed
     python -m benchmarks.feed --events 1000000
 
 Pages of 100 are read from all over the feed with Django's test client, so without the web server. Half of the events
-are this account's, the rest belong to ten others. Imports take turns with the feed as it is, and without positions in
-the rows and the feed's index. What counts is the processor time of the application and PostgreSQL together.
+are this account's, the rest belong to ten others.
 """
 
 import json
 import random
 import statistics
 import time
-from uuid import uuid4
 
 from benchmarks import command_line, service
 from benchmarks.load import percentile
-from benchmarks.processes import worked
 
 FEW, MANY = 10_000, 10_000_000
 CHUNK = 1_000_000
 OTHERS = 10
 PAGES = 400
-# Turns have few imports, because a machine's speed changes within seconds.
-TURNS, IMPORTS = 200, 20
-TOGETHER = 20
 # Event n of {count}, evenly spread over the days. Each transaction wrote three.
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
@@ -36,11 +30,6 @@ FROM generate_series({first}, {last}) AS n
 CROSS JOIN LATERAL (SELECT (n / {count}.0 - 1) * interval '29 days' AS shift) s
 JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_account WHERE name LIKE 'Other%') others
     ON others.number = n / 2 % {others};
-"""
-WITHOUT = "ALTER TABLE webhooks_event ALTER position DROP DEFAULT; DROP INDEX event_in_feed;"
-WITH = """
-ALTER TABLE webhooks_event ALTER position SET DEFAULT webhooks_feed_position();
-CREATE INDEX event_in_feed ON webhooks_event (account_id, kind, position, created_at, id);
 """
 
 
@@ -56,7 +45,6 @@ def measure(many: int, storage: service.Installation) -> dict[str, float]:
     merchant, *_ = storage.merchants("Feed", *(f"Other {number}" for number in range(OTHERS)))
     fill(storage, merchant.id, FEW)
     few = pages(*merchant)
-    with_feed = import_price(storage, merchant.key)
     fill(storage, merchant.id, many)
     full = pages(*merchant)
     for total, each in ((FEW, few), (many, full)):
@@ -65,7 +53,6 @@ def measure(many: int, storage: service.Installation) -> dict[str, float]:
         "page_many_vs_few": round(statistics.median(full) / statistics.median(few), 3),
         "page_p50_ms": round(statistics.median(full), 2),
         "page_p95_ms": round(percentile(full, 0.95), 2),
-        "import_with_feed": round(with_feed, 3),
     }
 
 
@@ -97,45 +84,6 @@ def pages(account_id: str, key: str) -> list[float]:
         assert answer.status_code == 200, answer.content
         assert len(answer.json()["data"]) == MOST
     return waits[50:]  # without the first ones, which fill caches and plans
-
-
-def import_price(storage: service.Installation, key: str) -> float:
-    """The ratio of an import's processor time with the feed to that without, over all turns."""
-    turns = list[tuple[float, float]]()
-    imports(key)
-    for _ in range(TURNS):
-        storage.sql(WITHOUT)
-        without = imports(key)
-        storage.sql(WITH)
-        turns.append((imports(key), without))
-    some = [ratio(turns[first : first + TOGETHER]) for first in range(0, TURNS, TOGETHER)]
-    print(f"  an import with the feed, by {TOGETHER} turns: {[round(each, 3) for each in sorted(some)]}", flush=True)
-    return ratio(turns)
-
-
-def ratio(turns: list[tuple[float, float]]) -> float:
-    return sum(with_it for with_it, _ in turns) / sum(without for _, without in turns)
-
-
-def imports(key: str) -> float:
-    """The processor time of IMPORTS imports in seconds, after one that makes new plans."""
-    from django.test import Client
-
-    client = Client(headers={"host": "localhost", "authorization": f"Bearer {key}"})
-    body = {
-        "customer_name": "Amine Benali", "customer_phone": "0550123456", "customer_address": "12 rue Didouche Mourad",
-        "customer_wilaya": "16", "total_amount": 4500.5, "shipping_fee": 400,
-        "items": [{"product_name": "Robe kabyle", "quantity": 2, "unit_price": 1800.25, "attributes": {"size": "M"}},
-                  {"product_name": "Foulard", "quantity": 1, "unit_price": 500}],
-    }  # fmt: skip
-    before = 0.0
-    for number in range(IMPORTS + 1):
-        if number == 1:
-            before = worked().total()
-        unique = {"Idempotency-Key": str(uuid4())}
-        answer = client.post("/api/v1/orders", json.dumps(body), content_type="application/json", headers=unique)
-        assert answer.status_code == 201, answer.content
-    return worked().total() - before
 
 
 if __name__ == "__main__":
