@@ -11,12 +11,13 @@ to those before it, and is timed from then.
 import json
 import random
 from collections.abc import Iterator
+from itertools import islice
 
 from benchmarks import command_line, load, service
 from benchmarks.calls import CATALOG
 from benchmarks.deliveries import receiver
 from benchmarks.lists import INDEX
-from benchmarks.orders import imports
+from benchmarks.orders import bodies, imports
 from benchmarks.processes import family, memory_mb
 
 CLIENTS = 16
@@ -60,8 +61,7 @@ class Shop:
         session = running.session(self.key)
         kinds = ["order.cancelled", "inventory.updated"]
         session.post(f"{self.api}/webhooks", json={"url": hook, "events": kinds}).raise_for_status()
-        bodies = imports(f"{self.api}/orders", self.key, -1)
-        orders = [json.loads(next(bodies).partition(b"\r\n\r\n")[2]) for _ in range(READY)]
+        orders = list(islice(bodies(-1), READY))
         self.orders: list[str] = []
         for at in range(0, READY, 100):
             answer = session.post(f"{self.api}/orders/batch", json={"orders": orders[at : at + 100]})

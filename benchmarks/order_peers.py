@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from benchmarks import command_line, service
-from benchmarks.orders import SECONDS, TURNS, importing, imports
+from benchmarks.orders import SECONDS, TURNS, bodies, importing
 from benchmarks.peers import python_with
 from benchmarks.postgresql import CLIENTS
 from codservice import data_folder
@@ -123,10 +123,9 @@ def check_out(url: str, key: str, client: int, end: float) -> int:
 
     count = 0
     with closing(connection):
-        for request in imports(url, key, client):
+        for order in bodies(client):
             if time.perf_counter() >= end:
                 return count
-            order = json.loads(request.partition(b"\r\n\r\n")[2])
             for number, item in enumerate(order["items"], start=2 * client + 1):
                 basket = post("basket/add-product", {"url": f"/api/products/{number}/", "quantity": item["quantity"]})
             first, last = order["customer_name"].split()

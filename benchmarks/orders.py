@@ -13,6 +13,7 @@ import random
 import statistics
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from benchmarks import command_line, load, service
 from benchmarks.lists import NO_INDEX
@@ -100,10 +101,15 @@ def importing(url: str, key: str) -> Callable[[float], load.Result]:
 
 
 def imports(url: str, key: str, client: int) -> Iterator[bytes]:
-    """Requests that import orders of different customers, with two lines each."""
+    """Requests that import the orders of `bodies`."""
+    return (load.request_bytes("POST", url, key, json.dumps(body).encode()) for body in bodies(client))
+
+
+def bodies(client: int) -> Iterator[dict[str, Any]]:
+    """Orders of different customers, with two lines each."""
     chance = random.Random(client)
     for number in itertools.count():
-        body = {
+        yield {
             "customer_name": "Amine Benali",
             "customer_phone": f"05{chance.randrange(50_000_000, 60_000_000)}",
             "customer_address": "12 rue Didouche Mourad",
@@ -117,7 +123,6 @@ def imports(url: str, key: str, client: int) -> Iterator[bytes]:
                 {"product_name": "Foulard", "quantity": 1 + number % 3, "unit_price": 500},
             ],
         }
-        yield load.request_bytes("POST", url, key, json.dumps(body).encode())
 
 
 def list_when_it_grows(

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
 
 import requests
 
@@ -26,7 +26,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 from benchmarks import command_line, service
 from benchmarks.load import percentile
 from benchmarks.orders import FILL as ORDERS
-from benchmarks.orders import imports
+from benchmarks.orders import bodies
 from tests.harness.processes import CHECKOUT
 
 REQUESTS = 2000
@@ -94,13 +94,14 @@ def requests_by_turns() -> dict[str, float]:
     count, lines = middleware.metrics.count_request, logging.getLogger("codservice.access")
     result: dict[str, float] = {}
     statuses: list[str] = []
-    for name, body, expected in (("import", next(_bodies()), "201"), ("list", b"", "200")):
+    imported = (json.dumps(body).encode() for body in bodies(0))
+    for name, sent, expected in (("import", imported, "201"), ("list", repeat(b""), "200")):
         took: dict[str, list[float]] = {"line": [], "counters": [], "neither": []}
         for number in range(3 * REQUESTS):
             turn = ("line", "counters", "neither")[number % 3]
             lines.setLevel("INFO" if turn == "line" else "WARNING")
             middleware.metrics.count_request = count if turn == "counters" else lambda *_: None  # type: ignore[assignment]
-            environ = _environ(key, body)
+            environ = _environ(key, next(sent))
             started = time.process_time()
             list(application(environ, lambda status, *_: statuses.append(status)))
             took[turn].append(time.process_time() - started)
@@ -113,13 +114,8 @@ def requests_by_turns() -> dict[str, float]:
     return result
 
 
-def _bodies() -> Iterator[bytes]:
-    return (request.partition(b"\r\n\r\n")[2] for request in imports("http://localhost/", "", 0))
-
-
 def _environ(key: str, body: bytes) -> dict[str, object]:
-    """A WSGI environment as the gateway makes it. Each import is of a different order."""
-    body = re.sub(rb'"external_id": "[^"]*"', f'"external_id": "{uuid.uuid4()}"'.encode(), body)
+    """A WSGI environment as the gateway makes it."""
     return {
         "REQUEST_METHOD": "POST" if body else "GET",
         "PATH_INFO": "/api/v1/orders",
