@@ -39,11 +39,9 @@ FILL = f"""
 INSERT INTO webhooks_webhook (id, account_id, url, events, is_active, secret, secret_hint, is_failing, created_at)
 SELECT gen_random_uuid(), (SELECT id FROM accounts_account WHERE name = 'import'), 'https://shop.example/' || n,
     '{{order.confirmed}}', true, '', 'whsec_…', false, now() FROM generate_series(1, {WEBHOOKS}) AS n;
-CREATE TEMP TABLE old AS SELECT n, now() - interval '100 days' - n * interval '10 s' AS at,
-    gen_random_uuid() AS delivery FROM generate_series(1, {DELIVERIES}) AS n;
-ALTER TABLE old ADD event uuid;
-UPDATE old SET event = (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7'
-    || substr(md5(n::text), 1, 3) || 'a' || substr(md5(n::text), 5, 15))::uuid;
+CREATE TEMP TABLE old AS SELECT n, now() + shift AS at, uuidv7(shift) AS event, gen_random_uuid() AS delivery
+    FROM generate_series(1, {DELIVERIES}) AS n
+    CROSS JOIN LATERAL (SELECT interval '-100 days' - n * interval '10 s' AS shift) s;
 CREATE TEMP TABLE numbered AS SELECT id, account_id, row_number() OVER () AS number FROM webhooks_webhook;
 INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
     SELECT event, account_id, 'order.confirmed', '{{"event":"order.confirmed","data":{{"customer_name":"Amine"}}}}', at
