@@ -23,4 +23,11 @@ WORDS = (
         "Please enter your old password, for security’s sake, and then enter your new password twice so we can verify "
         "you typed it in correctly."
     ),
+    # Django's Arabic writes the number beside a dual form, which already means two.
+    ngettext_lazy("%(num)d year", "%(num)d years"),
+    ngettext_lazy("%(num)d month", "%(num)d months"),
+    ngettext_lazy("%(num)d week", "%(num)d weeks"),
+    ngettext_lazy("%(num)d day", "%(num)d days"),
+    ngettext_lazy("%(num)d hour", "%(num)d hours"),
+    ngettext_lazy("%(num)d minute", "%(num)d minutes"),
 )

@@ -11,7 +11,7 @@ from typing import Any
 import phonenumbers
 from django import template
 from django.utils.timesince import timesince
-from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
+from django.utils.translation import get_language, gettext, gettext_lazy
 
 from codservice.i18n_tags import dinars, listed
 from orders import call_words, cancel_reasons, regions
@@ -42,16 +42,6 @@ EDITED_IN_LINE = {
     "quantity": gettext_lazy("Quantity in line %(line)d"),
     "unit_price": gettext_lazy("Price in line %(line)d"),
     "attributes": gettext_lazy("Details in line %(line)d"),
-}
-
-# Instead of Django's: its Arabic catalog writes the number beside a dual form, which already means two.
-SPANS = {
-    "year": ngettext_lazy("%(num)d year", "%(num)d years", "num"),
-    "month": ngettext_lazy("%(num)d month", "%(num)d months", "num"),
-    "week": ngettext_lazy("%(num)d week", "%(num)d weeks", "num"),
-    "day": ngettext_lazy("%(num)d day", "%(num)d days", "num"),
-    "hour": ngettext_lazy("%(num)d hour", "%(num)d hours", "num"),
-    "minute": ngettext_lazy("%(num)d minute", "%(num)d minutes", "num"),
 }
 
 
@@ -135,7 +125,7 @@ def sent_phone(order: Order) -> str:
 @register.filter
 def age(moment: datetime) -> str:
     """`5 minutes`, `3 hours`, `2 days`: the largest unit alone."""
-    return timesince(moment, depth=1, time_strings=SPANS)
+    return timesince(moment, depth=1)
 
 
 @dataclass
