@@ -28,12 +28,26 @@ class Threads:
     async def run(self, step: Callable[..., T], *arguments: Any, ended: Callable[[], object] = lambda: None) -> T:
         """Run a step and return its result. `ended` is called once it is over, even if nobody waits for it any more."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        given = (done, step, arguments, ended)
         with self._lock:
             if self._idle:
-                self._idle.pop().put((done, step, arguments, ended))
+                self._idle.pop().put(given)
             else:
-                self._waiting.append((done, step, arguments, ended))
-        return await done
+                self._waiting.append(given)
+        try:
+            return await done
+        except asyncio.CancelledError:
+            if self._withdraw(given):
+                ended()
+            raise
+
+    def _withdraw(self, given: _Step) -> bool:
+        """Forget a step that still waits for a thread: with all threads held, it would be kept for as long, with its
+        arguments. Returns whether it did; else a thread has taken the step, and ends it."""
+        with self._lock:
+            if is_waiting := given in self._waiting:
+                self._waiting.remove(given)
+        return is_waiting
 
     def _work(self) -> None:
         given: queue.SimpleQueue[_Step] = queue.SimpleQueue()

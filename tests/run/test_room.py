@@ -1,12 +1,13 @@
 """What a web process holds for its clients, and for whom it keeps room: the gateway alone, without a server."""
 
 import asyncio
+import io
 import socket
 import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from codservice.accounts.key_format import make_key
 from codservice.run import gateway
 from codservice.run.gateway import Gateway
 from codservice.run.kernel import drop_connection
+from codservice.run.threads import Threads
 from tests.harness.background import PATIENCE
 
 KEY, OTHERS_KEY = make_key(), make_key()
@@ -420,3 +422,26 @@ async def test_a_thread_that_waits_holds_nothing_of_its_last_request() -> None:
     async with asyncio.timeout(PATIENCE):
         while bodies:
             await asyncio.sleep(0.01)
+
+
+@in_loop
+async def test_a_request_that_is_given_up_while_it_waits_for_a_thread_is_not_kept() -> None:
+    """While PostgreSQL hangs, so do all threads: what waits for one may not pile up."""
+    over, bodies, ended = threading.Event(), weakref.WeakSet[Any](), list[int]()
+    run = Threads(1).run
+
+    async def ask(number: int) -> None:
+        body = io.BytesIO(b"x")
+        bodies.add(body)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await run(body.read, body, ended=lambda: ended.append(number))
+
+    held = asyncio.create_task(run(over.wait, PATIENCE))
+    await asyncio.sleep(0)
+    await asyncio.gather(*map(ask, range(50)))
+    assert (list(bodies), sorted(ended)) == ([], list(range(50)))
+    over.set()
+    assert await held
+    assert await run(lambda: "ok") == "ok"
+    assert len(ended) == 50
