@@ -63,7 +63,10 @@ def sane_request_id(sent: str) -> str:
 
 
 def begin(request_id: str) -> None:
-    """Count this thread's lines as the request's from now on. `request_id` is from `sane_request_id`."""
+    """Count the lines of this thread (or asyncio task) as the request's from now on.
+
+    `request_id` is from `sane_request_id`.
+    """
     _request.set({"request_id": request_id})
 
 

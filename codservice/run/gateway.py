@@ -82,6 +82,8 @@ class Gateway:
 
     Merchants' searches (`q` in the query) leave one thread to others if there are two. Logins go one by one.
 
+    The application finds the request's id, which all answers and log lines name, in HTTP_X_REQUEST_ID.
+
     Answered here: 400 for an incomplete body, 408 for one that does not arrive within 20 s, 413 for more than 16 KiB to
     a page from a client that is not signed in, 414 and 431 for long URLs and headers, 429 and 503 when too much is held
     or sent already or too many want to sign in, 503 for a request that is not answered within 60 s.
@@ -102,6 +104,7 @@ class Gateway:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         answer, body = Answer(), None
+        logs.begin(_request_id(scope))  # of this task, which is this request's alone
         scope["method"] = scope["method"].upper()  # as Django does, so that a login by "post" is seen as one
         try:
             _check_head(scope)
@@ -109,6 +112,7 @@ class Gateway:
             async with asyncio.timeout(REQUEST_SECONDS):
                 body = self._body(scope)
                 request = environ(scope, await body.read(receive) if body else b"")
+                request["HTTP_X_REQUEST_ID"] = logs.request_id()
                 first = await self._in_lane(lane, answer.begin, self._application, request)
             if answer.is_whole and len(first) <= SLICE_BYTES:
                 await send(self._start(answer.status, answer.headers))
@@ -226,16 +230,14 @@ class Gateway:
 
     async def _refuse(self, refused: "_Refused", scope: Message, send: Send) -> None:
         metrics.REQUESTS.labels("other", "unread", str(refused.status)).inc()
-        sent = dict(scope["headers"])
-        request_id = sent.get(b"x-request-id", b"").decode("latin-1")
-        authorization = sent.get(b"authorization", b"").decode("latin-1")
+        authorization = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(refused.body)).encode()),
             (b"cache-control", b"no-store"),
             (b"vary", b"Authorization"),
             (b"x-content-type-options", b"nosniff"),
-            (b"x-request-id", logs.sane_request_id(request_id).encode()),
+            (b"x-request-id", logs.request_id().encode()),
             *refused.headers,
         ]
         if shows_test_key(authorization):
@@ -244,6 +246,12 @@ class Gateway:
             headers.append((b"retry-after", b"1"))
         await send(self._start(refused.status, headers))
         await send({"type": "http.response.body", "body": refused.body})
+
+
+def _request_id(scope: Message) -> str:
+    """Return the id that a client sent if it is acceptable, and the only one, else a new one."""
+    sent = [value for name, value in scope["headers"] if name == b"x-request-id"]
+    return logs.sane_request_id(b", ".join(sent).decode("latin-1"))
 
 
 class _Sender(NamedTuple):

@@ -26,9 +26,9 @@ def application(environ, start_response):
     at once.
     """
     if environ["PATH_INFO"] == "/account/login":
-        return at_door(start_response)
+        return at_door(environ, start_response)
     if environ["PATH_INFO"] == "/held":
-        be_held()
+        be_held(environ)
     if environ["PATH_INFO"] == "/slow":
         time.sleep(0.5)
     if environ["PATH_INFO"] in ("/big", "/bigger"):
@@ -59,10 +59,10 @@ def __getattr__(name):
     return application
 
 
-def be_held():
-    """Leave a file in the folder HELD, and wait until the test makes the file `go` there."""
+def be_held(environ):
+    """Leave a file with the request's id in the folder HELD, and wait until the test makes the file `go` there."""
     folder = Path(os.environ["HELD"])
-    (folder / str(uuid4())).touch()
+    (folder / str(uuid4())).write_text(environ.get("HTTP_X_REQUEST_ID", "none"))
     while not (folder / "go").exists():
         time.sleep(0.02)
 
@@ -70,9 +70,9 @@ def be_held():
 _at_door: list[None] = []
 
 
-def at_door(start_response):
+def at_door(environ, start_response):
     _at_door.append(None)
-    be_held()
+    be_held(environ)
     got = {"at_once": len(_at_door)}
     _at_door.pop()
     start_response("200 OK", [("Content-Type", "application/json")])

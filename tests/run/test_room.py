@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import json
+import logging
 import socket
 import threading
 import time
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from codservice import logs
 from codservice.accounts.key_format import make_key
 from codservice.run import gateway
 from codservice.run.gateway import Gateway
@@ -215,6 +218,55 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
     assert asked[-1].status == 429, "which it is theirs to end"
     for client in asked:
         await client.leave()
+
+
+@in_loop
+async def test_whoever_refuses_a_request_it_has_one_id(monkeypatch: Any) -> None:
+    """Django logs under it what it did, before the gateway answers instead."""
+    monkeypatch.setattr(gateway, "MAX_STREAMS_EACH", 1)
+    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 0.5)
+    lines, seen, over = io.StringIO(), dict[str, str](), threading.Event()
+    to_lines = logging.StreamHandler(lines)
+    to_lines.setFormatter(logs.formatter(readable=False))
+    gateway.logger.addHandler(to_lines)
+
+    def noting(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        seen[path := environ["PATH_INFO"]] = environ.get("HTTP_X_REQUEST_ID", "")
+        if path == "/slow":
+            over.wait(PATIENCE)
+        if path == "/fails":
+            raise ValueError
+        return application(environ, start_response)
+
+    def ask(path: str, ids: Any = (), query: bytes = b"") -> Client:
+        headers = [(b"x-holder", b"alice"), *((b"x-request-id", value) for value in ids)]
+        return Client(served, path, headers, query=query, takes=1, method="GET")
+
+    served = Gateway(noting, 2)
+    unread = ask("/big", query=b"%d" % MIB)
+    while not unread.status:
+        await asyncio.sleep(0.001)
+    refused = {
+        path: await ask(path, ids, query).done()
+        for path, ids, query in (
+            ("/slow", (), b""),
+            ("/fails", (), b""),
+            ("/too-many", (), b"%d" % MIB),
+            ("/own", (b"mine",), b"%d" % MIB),
+            ("/two", (b"first", b"second"), b"%d" % MIB),
+        )
+    }
+    over.set()
+    await unread.leave()
+    gateway.logger.removeHandler(to_lines)
+    assert [client.status for client in refused.values()] == [503, 500, 429, 429, 429]
+    answered = {path: client.headers[b"x-request-id"].decode() for path, client in refused.items()}
+    assert answered == {path: seen[path] for path in refused}
+    assert answered["/own"] == "mine"
+    assert len(set(answered.values())) == 5
+    assert len(answered["/two"]) == 36
+    logged = [json.loads(line)["request_id"] for line in lines.getvalue().splitlines()]
+    assert logged == [answered["/slow"], answered["/fails"]]
 
 
 @in_loop
