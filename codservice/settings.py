@@ -37,7 +37,7 @@ class _Env(FileAwareEnv):
     def _get_value(self, env_key: str, default: Any) -> Any:
         try:
             given = super()._get_value(env_key, default)
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, OSError):
             raise EnvError(f"{env_key}_FILE must be the path of a text file that holds the value.") from None
         if not isinstance(given, str):
             return given

@@ -107,6 +107,7 @@ def test_production_settings_pass_djangos_own_check():
         ("WEBHOOK_CA_FILE", "/"),
         ("WEBHOOK_CA_FILE", __file__),
         ("METRICS_TOKEN_FILE", sys.executable),  # not a text file
+        ("METRICS_TOKEN_FILE", f"{__file__}/below-a-file"),
         ("CALLING_EARLIEST", "08:00+01:00"),
         ("METRICS_TOKEN", "seize-caractères-et-plus"),
         ("ENCRYPTION_KEYS", ""),
@@ -123,6 +124,13 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
     assert "Traceback" not in result.stderr
     assert "['" not in result.stderr
     assert len(result.stderr.strip().splitlines()) <= 2
+
+
+def test_no_part_is_said_of_a_value_that_is_given_in_place_of_its_file():
+    """Most systems allow 255 characters in a name, and quote one that is longer."""
+    result = manage("check", env={"ENCRYPTION_KEYS_FILE": ",".join([PRODUCTION["ENCRYPTION_KEYS"]] * 6)})
+    assert result.returncode == 1
+    assert result.stderr == "ENCRYPTION_KEYS_FILE must be the path of a text file that holds the value.\n"
 
 
 @pytest.mark.parametrize(
