@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from glob import glob
 from http import HTTPStatus
@@ -191,8 +192,8 @@ def exposition(request: HttpRequest) -> HttpResponse:
 def serve(host: str, port: int) -> None:
     """Serve this host's counters at /metrics from a thread of this process, for hosts without web processes."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    kind: Any = type("Server", (ThreadingWSGIServer,), {"address_family": family})
-    server = make_server(host, port, _application, server_class=kind, handler_class=_Silent)
+    kind: Any = type("Server", (_Server,), {"address_family": family})
+    server = make_server(host, port, _application, server_class=kind, handler_class=_Handler)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
 
 
@@ -238,6 +239,29 @@ def _application(environ: dict[str, Any], start_response: Callable[..., Any]) ->
     return [body]
 
 
-class _Silent(WSGIRequestHandler):
+class _Server(ThreadingWSGIServer):
+    """Answers a few at once: a connection holds a thread of this process, and a file that deliveries may need."""
+
+    _free = threading.Semaphore(20)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+class _Handler(WSGIRequestHandler):
+    """Logs nothing, and leaves clients that are silent or gone."""
+
+    timeout = 10
+
+    def handle(self) -> None:
+        with suppress(TimeoutError, ConnectionError):
+            super().handle()
+
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -5,9 +5,11 @@ import os
 import pickle
 import re
 import signal
+import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ from tests.harness.background import PATIENCE, eventually
 from tests.harness.client import new_key
 from tests.harness.deliveries import write
 from tests.harness.disk import needs_root, small_disk
-from tests.harness.processes import CHECKOUT
+from tests.harness.processes import CHECKOUT, free_port
 from tests.harness.python import run_python
 from tests.harness.receivers import answer, hang
 from tests.observability.part import figures_in
@@ -253,6 +255,55 @@ def test_the_worker_tells_the_same_people_and_nothing_else(start):
 
 
 # --- Figures of the database -----------------------------------------------------------------------------------------
+
+
+SERVING = """
+import sys
+from django.conf import settings
+settings.configure(METRICS_TOKEN="")
+from codservice import metrics
+metrics._Handler.timeout = float(sys.argv[2])
+metrics.serve("127.0.0.1", int(sys.argv[1]))
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def serving(patience: float) -> Iterator[Callable[[], socket.socket]]:
+    """Serve /metrics as a worker does, with some patience for silent clients. Gives what connects to it."""
+    port = free_port()
+    arguments = [sys.executable, "-c", SERVING, str(port), str(patience)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(arguments, cwd=CHECKOUT, **pipes) as server, ExitStack() as connections:
+        server.stdout.readline()
+        yield lambda: connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
+        assert server.communicate()[1] == b""
+
+
+def test_who_connects_to_a_worker_and_is_silent_holds_nothing_of_it():
+    with serving(patience=0.2) as connect:
+        for said in (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"):
+            connection = connect()
+            connection.sendall(said)
+            assert connection.recv(1) == b""
+
+
+def test_a_worker_serves_its_figures_to_a_few_at_once():
+    with serving(patience=PATIENCE * 2) as connect:
+        silent = [connect() for _ in range(30)]
+
+        def is_left() -> bool:
+            connection = connect()
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            with suppress(ConnectionResetError):
+                return connection.recv(12) == b"HTTP/1.0 200"
+            return False
+
+        eventually(lambda: not is_left())
+        for connection in silent:
+            connection.close()
+        eventually(is_left)
 
 
 def test_it_asks_the_database_a_constant_number_of_questions(client, alice, webhook_to, django_assert_num_queries):
