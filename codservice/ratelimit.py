@@ -1,8 +1,9 @@
 """Limits on requests per minute: exact over any number of web processes, open when Redis is away.
 
 API keys and signed-in people are counted in one round trip by a script that Redis runs as one step, so that counting
-and reading the window's end cannot come apart. Addresses and logins, where a few more round trips do not matter, are
-counted by django-ratelimit. docs/dependencies.md has the figures behind that split.
+and reading the window's end cannot come apart. Redis alone times their windows. Addresses, logins, passwords and mails,
+where a few more round trips do not matter, are counted by django-ratelimit, in windows of each host's clock.
+docs/dependencies.md has the figures behind that split.
 """
 
 import logging
