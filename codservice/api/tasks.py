@@ -2,7 +2,6 @@ from celery import shared_task
 from django.utils import timezone
 
 from codservice import retention
-from codservice.api.retention import idempotency_keys
 
 
 @shared_task
@@ -10,4 +9,5 @@ def forget_idempotency_keys() -> int:
     """Prune answers every few minutes, besides the daily sweep: there may be one for each order."""
     if not retention.database_clock.is_trusted():
         return 0
-    return sum(counts["idempotency_keys"] for counts in idempotency_keys(timezone.now(), dry_run=False))
+    sweep = retention.SWEEPS["idempotency_keys"]
+    return sum(counts["idempotency_keys"] for counts in sweep(timezone.now(), dry_run=False))
