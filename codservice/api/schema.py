@@ -5,16 +5,20 @@
 a request body from its serializer's fields, a response body from its `msgspec.Struct`.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
 import msgspec
+from django.conf import settings
+from django.utils import translation
 from drf_spectacular.extensions import (
     OpenApiAuthenticationExtension,
     OpenApiSerializerExtension,
     OpenApiSerializerFieldExtension,
 )
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent, append_meta
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
@@ -108,8 +112,8 @@ def describe(
     responses: dict[int, Any] = dict(answers)
     said = ERRORS | (_OPEN if is_open else {})
     for code in sorted({*errors, *_ALWAYS}):
-        error, description = said[code]
-        responses[code] = OpenApiResponse(ValidationFailed if code == 422 else Error, f"`{error}`: {description}")
+        error, meaning = said[code]
+        responses[code] = OpenApiResponse(ValidationFailed if code == 422 else Error, f"`{error}`: {meaning}")
     if has_etag:
         responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
     parameters = _gate_headers(sorted(responses), uncounted={401} | (_OPEN.keys() if is_open else set()))
@@ -200,6 +204,15 @@ _REFUSALS = {
     "test_orders_cancel": _GONE,
     **{f"test_orders_{step}": _DECIDED for step in ("confirm", "call", "ship", "deliver", "return")},
 }
+
+
+_ONE_AT_A_TIME = threading.Lock()  # drf-spectacular's first use is not safe in two threads
+
+
+def description() -> dict[str, Any]:
+    """The OpenAPI description of the whole API, as a new dict. Making it takes about 0.1 s."""
+    with _ONE_AT_A_TIME, translation.override(settings.LANGUAGE_CODE):
+        return SchemaGenerator().get_schema(request=None, public=True)
 
 
 def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:

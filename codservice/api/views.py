@@ -21,8 +21,7 @@ from codservice.accounts.authentication import Key
 from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import SCOPES
 from codservice.api.conditional import answer_unless_etag_known, weak_etag
-from codservice.api.description import description
-from codservice.api.schema import GUIDES, describe
+from codservice.api.schema import GUIDES, describe, description
 from codservice.wire import Id, Moment
 
 

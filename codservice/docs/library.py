@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
-from codservice.api.description import description
+from codservice.api.schema import description
 from codservice.docs import published, reference
 from codservice.docs.rendering import Rendered, Section, render, typeset
 

@@ -24,7 +24,7 @@ from jsonschema import Draft202012Validator
 
 from codservice import values
 from codservice.accounts.actor import Actor, Role
-from codservice.api.description import description as describe
+from codservice.api.schema import description as describe
 from orders import lifecycle
 from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
 from tests.harness.client import new_key

@@ -11,7 +11,7 @@ import yaml
 @cache
 def generated() -> dict[str, Any]:
     """The description as the code makes it without a request. It is shared, so do not change it."""
-    from codservice.api.description import description  # needs the settings
+    from codservice.api.schema import description  # needs the settings
 
     return description()
 
