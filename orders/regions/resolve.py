@@ -211,10 +211,12 @@ class Candidates(ABC, Generic[Place]):
         parsed = _Text(text)
         if parsed.is_foreign or len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
             return None
-        # The whole text as one name; its digits may be chat letters.
+        # The whole text as one name; its digits may be chat letters. Two together are a code all the same ("Oran22").
         if not parsed.numbers or any(char in CHAT_DIGITS for char in text):
             scripts = {is_arabic(word) for word in parsed.whole}
-            if len(scripts) == 1 and (place := self.index.by_key(parsed.whole)):
+            codes = [number for number in parsed.numbers if len(number) > 1]
+            place = self.index.by_key(parsed.whole) if len(scripts) == 1 else None
+            if place and all(self.belongs(place, code) for code in codes):
                 return place
         # As one place that is named once or several times, split more and more. _STRONG twice: after the first split, a
         # full stop that was before another separator ends a part.

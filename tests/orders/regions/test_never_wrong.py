@@ -186,6 +186,10 @@ def slip(dice, name, letters):
         "Alger 31000",
         "Wilaya 31 - Alger",
         "W. 31 Alger",
+        "22Oran",  # 2 may be a chat letter, 22 is Sidi Bel Abbès
+        "Oran22",
+        "33Alger",
+        "Alger22",
         "9000",
         "1000 Blida",
         "1001 Adrar",  # Adrar's postal code 01001, or a commune of Bouira
@@ -239,6 +243,8 @@ def test_what_is_no_wilaya_is_refused(text):
         ("Bab Ezzouar, Oran", "16"),
         ("Bab Ezzouar (W. Oran)", "16"),
         ("Bab Ezzouar, W. 31", "16"),
+        ("Kouba22", "16"),
+        ("22Kouba", "16"),
         ("Bab Ezzouar et Kouba", "16"),
         ("Bab Ezzouar / Kouba", "16"),
         ("Hamma Bouziane", "16"),
