@@ -1,7 +1,9 @@
-"""Browsers in which a person has signed in before, so that strangers guessing at the name cannot lock them out there.
+"""Browsers in which a person has shown or chosen their password, so that strangers guessing at the name cannot lock
+them out there.
 
 A cookie marks them, like OWASP's “device cookies”. It grants nothing: the attempts in its browser only do not count
-among those from anywhere (`forms.NAME_RATE`). A new password makes it worthless.
+among those from anywhere (`forms.NAME_RATE`). It depends on the password's hash: whoever writes another one (a new
+password, codes turned on or off) gives a new cookie to the browser that asked for it.
 """
 
 from django.conf import settings
@@ -15,7 +17,7 @@ _AGE = 90 * 24 * 60 * 60  # seconds
 
 
 def remember(response: HttpResponse, user: User) -> None:
-    """Mark the browser that gets this answer, in which the person has shown their password."""
+    """Mark the browser that gets this answer, in which the person has shown or chosen their password."""
     value = signing.dumps(user.username, salt=_salt(user))
     response.set_cookie(
         COOKIE, value, max_age=_AGE, secure=settings.SESSION_COOKIE_SECURE, httponly=True, samesite="Lax"
@@ -23,7 +25,7 @@ def remember(response: HttpResponse, user: User) -> None:
 
 
 def knows(request: HttpRequest, user: User) -> bool:
-    """Whether this person has signed in with their present password in this browser lately."""
+    """Whether this person has shown or chosen their present password in this browser lately."""
     try:
         return signing.loads(request.COOKIES.get(COOKIE, ""), salt=_salt(user), max_age=_AGE) == user.username
     except signing.BadSignature:

@@ -20,7 +20,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django.views.decorators.http import require_http_methods
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from codservice.accounts import one_time_codes, sessions
+from codservice.accounts import known_browsers, one_time_codes, sessions
 from codservice.accounts.account_page import account_page
 from codservice.accounts.forms import CODE_WIDGET, OwnPassword
 from codservice.accounts.models import Account, PersonChanged, User
@@ -121,7 +121,9 @@ class CodesPage:
         update_session_auth_hash(request, request.user)
         sessions.end(request.user, but=request.session.session_key)
         messages.success(request, said)
-        return redirect(self.here)
+        response = redirect(self.here)
+        known_browsers.remember(response, request.user)
+        return response
 
 
 def _render(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:

@@ -193,6 +193,7 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
             return self.form_invalid(form)
         messages.success(self.request, _("Your password is changed. Sign in with it."))
         sessions.end(form.user, but=self.request.session.session_key)  # this one may be theirs, and is being answered
+        known_browsers.remember(response, form.user)
         return response
 
 

@@ -11,10 +11,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from django_otp.oath import totp
 
 from agents.desk import claims
 from codservice import ratelimit
-from codservice.accounts import sessions
+from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.models import Account, User
 from tests import factories
 from tests.factories import PASSWORD
@@ -242,9 +243,9 @@ def test_an_address_may_try_again_after_a_minute(agent: User, clock: Clock) -> N
     assert sign_in(DOORS[0], "samira").status_code == 302
 
 
-def guess_from_everywhere() -> list[int]:
-    """Return the answers to wrong passwords for Samira, each from its own address."""
-    return [sign_in(DOORS[n % 2], "samira", "wrong", REMOTE_ADDR=f"203.0.113.{n}").status_code for n in range(21)]
+def guess_from_everywhere(username: str = "samira") -> list[int]:
+    """Return the answers to wrong passwords for this person, each from its own address."""
+    return [sign_in(DOORS[n % 2], username, "wrong", REMOTE_ADDR=f"203.0.113.{n}").status_code for n in range(21)]
 
 
 def test_a_name_is_guessed_at_twenty_times_in_five_minutes_from_wherever(agent: User, clock: Clock) -> None:
@@ -279,6 +280,27 @@ def test_a_known_browser_is_one_persons_until_their_password_changes(agent: User
     User.objects.filter(id=agent.id).update(password=factories.make_password("another fine word"))
     guess_from_everywhere()
     assert sign_in(DOORS[0], "samira", "another fine word", client=browser).status_code == 429
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_turning_codes_on_and_off_leaves_the_browser_known(door: str, agent: User, alice: Account) -> None:
+    person, page = (agent, "/console/codes/") if door == DOORS[1] else (alice.holder, "/account/codes")
+    browser, elsewhere = Client(), Client()
+    for client in (browser, elsewhere):
+        assert sign_in(door, person.username, client=client).status_code == 302
+    device = one_time_codes.offer(person)
+    code = f"{totp(device.bin_key, drift=-1):06d}"
+    for data in ({"action": "on", "code": code}, {"action": "off"}):
+        assert browser.post(page, data | {"password": PASSWORD}).status_code == 302
+        browser.cookies.pop("sessionid")
+        guess_from_everywhere(person.username)
+        # The next of its codes comes with each sign-in, and is no longer asked for once they are off.
+        code = f"{totp(device.bin_key):06d}"
+        answer = browser.post(door, {"username": person.username, "password": PASSWORD, "code": code})
+        assert answer.status_code == 302, data
+    guess_from_everywhere(person.username)
+    elsewhere.cookies.pop("sessionid", None)
+    assert sign_in(door, person.username, client=elsewhere).status_code == 429
 
 
 @pytest.mark.parametrize("value", ["x", "InNhbWlyYSI:1:x", "\u00e9", ":" * 9])

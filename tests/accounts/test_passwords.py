@@ -97,6 +97,21 @@ def test_a_mailed_link_sets_a_new_password_once(alice: Account, worker: None) ->
     assert "This link no longer works" in Client().get(link_in(message), follow=True).content.decode()
 
 
+def test_the_browser_in_which_a_link_was_used_is_known(alice: Account, worker: None) -> None:
+    """So whoever goes on guessing cannot keep the person out of it."""
+    ask(alice.holder.email)
+    browser = Client()
+    form = browser.get(link_in(mail.outbox[0]), follow=True)
+    browser.post(form.request["PATH_INFO"], {"new_password1": NEW, "new_password2": NEW})
+    for number in range(21):
+        data = {"username": alice.holder.username, "password": "wrong"}
+        last = Client(REMOTE_ADDR=f"203.0.113.{number}").post("/account/login", data)
+    assert last.status_code == 429
+    data = {"username": alice.holder.username, "password": NEW}
+    assert Client().post("/account/login", data).status_code == 429
+    assert browser.post("/account/login", data).status_code == 302
+
+
 def test_a_link_works_for_four_hours(alice: Account, worker: None, clock: Callable[[timedelta], None]) -> None:
     ask(alice.holder.email)
     link = link_in(mail.outbox[0])
