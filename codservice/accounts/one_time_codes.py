@@ -1,14 +1,15 @@
 """One-time codes (RFC 6238), which anybody who signs in may turn on in addition to their password.
 
 django-otp checks the codes: none is accepted twice, and each wrong one lengthens the wait. Turning codes on or off
-signs the person out everywhere else, so that no session is older than that choice.
+signs the person out everywhere else, so that no session is older than that choice. If somebody else turns them off,
+that is everywhere: the lost phone may be signed in.
 """
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from codservice.accounts import security_log
+from codservice.accounts import security_log, sessions
 from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
 
@@ -57,16 +58,25 @@ def turn_off(user: User, password: str) -> None:
     """Stop requiring codes. `password` as in `turn_on`. Raises PersonChanged."""
     hashed = make_password(password)
     with transaction.atomic():
-        forget(user)
+        _delete(user)
         user.replace_password(hashed)  # ends all sessions
 
 
 def forget(user: User) -> None:
-    """Turn codes off, if they are on, for a person who has lost the app; they sign in with the password only."""
+    """Turn codes off, if they are on, for a person who has lost the app; they sign in with the password only.
+
+    Ends all their sessions."""
     with transaction.atomic():
-        were_on, _ = TOTPDevice.objects.filter(user=user, confirmed=True).delete()
-        if were_on:
-            security_log.note_person(Action.CODES_OFF, user)
+        if _delete(user):
+            sessions.end(user)
+
+
+def _delete(user: User) -> bool:
+    """Delete the secret that codes are checked with, and note it. Returns whether there was one."""
+    were_on, _ = TOTPDevice.objects.filter(user=user, confirmed=True).delete()
+    if were_on:
+        security_log.note_person(Action.CODES_OFF, user)
+    return bool(were_on)
 
 
 def _digits(code: str) -> str:

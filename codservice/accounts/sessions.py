@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.models import Session
@@ -172,9 +173,18 @@ def end(user: User, *, only: UUID | None = None, but: str | None = None) -> int:
     with transaction.atomic():
         ended = of_person(user).exclude(session_key=but or "")
         keys = list((ended.filter(pk=only) if only else ended).values_list("session_key", flat=True))
+        if user.is_staff and not only:
+            keys += [key for key in _of_staff(user) if key != but]
         Session.objects.filter(session_key__in=keys).delete()
         user.sign_ins.filter(session_key__in=keys).delete()
     return len(keys)
+
+
+def _of_staff(user: User) -> list[str]:
+    """The keys of the usable sessions of a member of staff. They have no sign-ins, so all sessions without are read."""
+    usable = Session.objects.filter(expire_date__gt=Now())
+    without = usable.exclude(session_key__in=SignIn.objects.values("session_key"))
+    return [each.session_key for each in without.iterator() if each.get_decoded().get(SESSION_KEY) == str(user.pk)]
 
 
 # --- Deleting expired sessions ---------------------------------------------------------------------------------------

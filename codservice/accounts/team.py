@@ -242,7 +242,9 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
 
 
 def forget_codes(account_id: UUID, membership_id: UUID) -> None:
-    """Turn one-time codes off for a colleague who has lost the app. Raises Membership.DoesNotExist."""
+    """Turn one-time codes off for a colleague who has lost the app, and end their sessions.
+
+    Raises Membership.DoesNotExist."""
     with transaction.atomic():
         user = _lock(account_id, membership_id).user
         one_time_codes.forget(user)

@@ -517,9 +517,13 @@ def test_managers_get_test_keys_and_no_others(alice: Account, member: Callable[.
 def test_a_lost_phone_is_helped_by_the_holder(alice: Account, holder: Client, member: Callable[..., User]) -> None:
     user = member()
     TOTPDevice.objects.create(user=user, confirmed=True, name="")
+    phone = browser_of(user)
+    assert phone.get("/account/sessions").status_code == 200
     assert "Turn one-time codes off" in holder.get(f"/account/team/{user.membership.id}").content.decode()
     for _press in range(2):
         holder.post(f"/account/team/{user.membership.id}/codes")
+    assert phone.get("/account/sessions").status_code == 302, "whoever found it is not signed in any more"
+    assert holder.get("/account/sessions").status_code == 200
     assert not TOTPDevice.objects.filter(user=user).exists()
     assert log("codes_off") == [("codes_off", alice.holder.username, "nadia@example.com")]
 

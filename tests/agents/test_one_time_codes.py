@@ -167,9 +167,14 @@ def test_a_new_secret_is_not_offered_while_codes_are_on(with_codes: User) -> Non
 
 
 def test_a_supervisor_helps_who_lost_the_phone(with_codes: User, supervisor: User) -> None:
+    """And whoever found the phone is no longer signed in on it."""
     page = f"/console/people/{with_codes.id}/"
-    assert b"Turn one-time codes off" in browser_of(supervisor).get(page).content
-    assert browser_of(supervisor).post(page, {"action": "codes"}).status_code == 302
+    phone, helping = browser_of(with_codes), browser_of(supervisor)
+    assert phone.get(CODES).status_code == 200
+    assert b"Turn one-time codes off" in helping.get(page).content
+    assert helping.post(page, {"action": "codes"}).status_code == 302
+    assert phone.get(CODES).status_code == 302
+    assert helping.get(page).status_code == 200
     assert sign_in().status_code == 302
 
 

@@ -11,7 +11,7 @@ from codservice.accounts.models import User
 class Command(commands.Command):
     help = (
         "Turn off the one-time codes of somebody who has lost their phone: an account's holder, or an "
-        "operator. Check first who is asking."
+        "operator. They are signed out everywhere. Check first who is asking."
     )
     examples = "turn_codes_off yasmine@example.dz\nturn_codes_off operator"
 
@@ -23,4 +23,4 @@ class Command(commands.Command):
         if person is None or not one_time_codes.are_on(person):
             raise CommandError(f"Nobody signs in as {username} with one-time codes.")
         one_time_codes.forget(person)
-        self.stdout.write(f"{person.username} signs in by password alone")
+        self.stdout.write(f"{person.username} signs in by password alone, and is signed out everywhere")
