@@ -118,8 +118,9 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
         network = ratelimit.client_network(self.request)
         count_try(self.request, "login-address", network, ADDRESS_RATE)
         # A username in another case lets nobody in, but its tries count with the right one's: with two counts, which
-        # unknown names do not have, the limit would tell which are known. A successful sign-in starts a new count,
-        # because it changes the last login.
+        # unknown names do not have, the limit would tell which are known. What it does tell is whether a username and
+        # an address are one person's, who has one count for both. A successful sign-in starts a new count, because it
+        # changes the last login.
         person = User.meant_by(typed)
         name, last_login = (person.username, person.last_login) if person else (typed, None)
         tries_of = f"{name.lower()} {last_login}"
