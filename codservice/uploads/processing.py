@@ -6,8 +6,9 @@ taken in twice, whether it has a number or not. A claim says which worker has th
 current claim may write. During an upgrade workers of two versions may claim a file: one that does not know all of its
 columns leaves it alone, and lets its claim run out.
 
-A file that the same person sends again while it is under way counts once: the earlier upload ends when the later one
-has come as far.
+When the same person sends a file again while it is under way, the earlier upload ends once the later one has come as
+far. What the earlier has taken in stays, and the later begins at the first row: orders
+that have a number count as already there, those without one come twice.
 """
 
 import contextlib
