@@ -3,8 +3,8 @@
 The file is written while it is sent, in constant memory whatever its size. No transaction or cursor waits for a slow
 client: each page of rows is a statement of its own, along an index, so a row is as it is when its page is read.
 Nothing in it gives access: keys and signing secrets are kept as digests or encrypted, in binary columns, which are left
-out. It has only the PEOPLE columns of the account's people. Of our staff it has the names in orders' histories, as the
-API has them, and nothing in the security log.
+out. Of the account's people it has the holder alone, by the PEOPLE columns. Of our staff it has the names in orders'
+histories, as the API has them, and nothing in the security log.
 """
 
 import json
