@@ -36,6 +36,7 @@ from codservice.accounts.forms import (
 )
 from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import Account, ApiKey, NameTaken, PersonChanged, TooManyKeys, User
+from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import LINK_HOURS
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
@@ -266,13 +267,23 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
 
 
 class LogForm(Form):
-    """Asks whose actions to show."""
+    """Asks whose actions to show: those of somebody on the team of `live`, or removed from it within the log's year."""
 
     by = forms.ChoiceField(label=gettext_lazy("By whom"), required=False)
 
-    def __init__(self, *args: Any, people: list[User], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, live: Account, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["by"].choices = [("", _("Everybody")), *((str(each.pk), each.display_name) for each in people)]
+        on_team = Q(account=live) | Q(membership__account=live)
+        removed = live.security_entries.filter(action=Action.REMOVED).values("target_id")
+        people = User.objects.filter(on_team | Q(pk__in=removed))
+        people = people.annotate(is_on_team=Case(When(on_team, then=True), default=False))
+        choices = [("", _("Everybody"))]
+        for each in people.order_by("-is_on_team", "first_name", "username"):
+            name = each.display_name
+            if not each.is_on_team:
+                name = _("%(name)s (no longer on the team)") % {"name": unturned(name)}
+            choices.append((str(each.pk), name))
+        self.fields["by"].choices = choices
 
 
 @account_page(look=Right.OWN)
@@ -280,8 +291,7 @@ class LogForm(Form):
 def security(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's security log: who signed in or tried to, and what its people did."""
     live = account.live_account
-    people = User.objects.filter(Q(account=live) | Q(membership__account=live)).order_by("first_name", "username")
-    form, entries, status = LogForm(request.GET, people=list(people)), account.security_entries.all(), 200
+    form, entries, status = LogForm(request.GET, live=live), account.security_entries.all(), 200
     if not form.is_valid():
         entries, status = entries.none(), 422
     elif by := form.cleaned_data["by"]:

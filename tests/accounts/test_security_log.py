@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.db.models import F
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -335,6 +336,33 @@ def test_holders_read_of_their_account_and_of_no_other(alice: Account, charlie: 
     assert "Theirs" not in text
     assert holder.post("/account/security").status_code == 405
     assert Client().get("/account/security").status_code == 302
+
+
+def test_what_a_removed_colleague_did_can_still_be_chosen(
+    alice: Account, charlie: Account, holder: Client, django_assert_num_queries: Any
+) -> None:
+    people = [factories.UserFactory(first_name="Nadia", last_name=name) for name in ("", "B", "C", "D")]
+    gone, stays, other, _also_gone = people
+    seats = [
+        Membership.objects.create(account=account, user=user, role="manager").id
+        for account, user in zip((alice, alice, charlie, alice), people, strict=True)
+    ]
+    security_log.note(Action.FEES, target="16", account_id=alice.id, person=gone)
+    security_log.note(Action.FEES, target="31", account_id=alice.id, person=stays)
+    holder.get("/account/security")
+    with CaptureQueriesContext(connection) as before:
+        holder.get("/account/security")
+    for account, seat in ((alice, seats[0]), (charlie, seats[2]), (alice, seats[3])):
+        team.remove(account.id, seat)
+    with django_assert_num_queries(len(before)):
+        page = holder.get("/account/security")
+    assert [str(name) for _id, name in page.context["form"].fields["by"].choices[2:]] == [
+        "Nadia B",
+        "Nadia (no longer on the team)",
+        "Nadia D (no longer on the team)",
+    ]
+    assert [entry.target for entry in holder.get(f"/account/security?by={gone.id}").context["page"].rows] == ["16"]
+    assert holder.get(f"/account/security?by={other.id}").status_code == 422, "was removed from another's team"
 
 
 def test_where_operators_sit_is_no_merchants_business(alice: Account, holder: Client, operator: Client) -> None:
