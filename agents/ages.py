@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from django.db.models import Q
-from django.db.models.expressions import Combinable
+from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -25,11 +25,11 @@ def _said(hours: int) -> str:
     return ngettext("%(count)d day", "%(count)d days", hours // 24) % {"count": hours // 24}
 
 
-def between(span: int, now: Combinable) -> Q:
-    """A condition for the orders whose age at `now` lies in this span."""
+def between(span: int) -> Q:
+    """A condition for the orders whose age lies in this span."""
     found = Q()
     if span > 0:
-        found &= Q(created_at__lte=now - timedelta(hours=BOUNDS[span - 1]))
+        found &= Q(created_at__lte=Now() - timedelta(hours=BOUNDS[span - 1]))
     if span < len(BOUNDS):
-        found &= Q(created_at__gt=now - timedelta(hours=BOUNDS[span]))
+        found &= Q(created_at__gt=Now() - timedelta(hours=BOUNDS[span]))
     return found

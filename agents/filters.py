@@ -4,15 +4,14 @@ One form holds what people choose. Another finds the orders behind a figure: tho
 `supervision.summing` counts it."""
 
 import re
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import CharField, Exists, Func, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import ExtractHour, Now
+from django.db.models import CharField, Exists, Func, OuterRef, Q, QuerySet
+from django.db.models.functions import ExtractHour
 from django.http import HttpRequest
 from django.utils import formats
 from django.utils.functional import cached_property
@@ -22,7 +21,6 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from agents import ages
 from agents.desk.workers import workers
 from agents.models import Claim
-from agents.supervision import seen_at
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.form_fields import DayField, Form, FreeText, LongSelect, WrittenText
@@ -104,9 +102,8 @@ class FilterForm(Form):
             return False
         return sort == SortFilter.OLDEST or days.today() - last > last - first
 
-    def narrow(self, orders: QuerySet[Order], seen_at: datetime | None) -> QuerySet[Order]:
-        """The orders that the form asks for; none when it is invalid. Ages count from `seen_at`, when the person saw
-        the list, or from now."""
+    def narrow(self, orders: QuerySet[Order]) -> QuerySet[Order]:
+        """The orders that the form asks for; none when it is invalid."""
         if not self.is_valid():
             return orders.none()
         data = self.cleaned_data
@@ -120,7 +117,7 @@ class FilterForm(Form):
         if data["last"]:
             orders = orders.filter(created_at__lt=days.end_of(data["last"]))
         if data["age"] != "":
-            orders = orders.filter(ages.between(data["age"], Value(seen_at) if seen_at else Now()))
+            orders = orders.filter(ages.between(data["age"]))
         if data["call"]:
             orders = orders.filter(status=Status.PENDING, call_state=data["call"])
         if data["holder"]:
@@ -183,7 +180,7 @@ class FormFilter(_Filter):
         self.used = {name for name, value in self.values.items() if value.strip()}
 
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
-        return self.form.narrow(orders, seen_at(request)) if self.used else orders
+        return self.form.narrow(orders) if self.used else orders
 
 
 class SortFilter(_Filter):

@@ -4,7 +4,6 @@ Supervisors see orders for review, current claims, bulk moves, people, calling r
 """
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import wraps
 from typing import Any
 
@@ -38,15 +37,6 @@ def needs(permission: str) -> Callable[[View], View]:
 
 
 for_supervisors = needs("orders.supervise_order")
-
-
-def seen_at(request: HttpRequest) -> datetime | None:
-    """When the submitted page was read, by the database's clock. None when its form does not say."""
-    try:
-        at = datetime.fromisoformat(request.POST.get("seen_at", ""))
-    except ValueError:
-        return None
-    return at if at.tzinfo else None
 
 
 def moved(count: int, status: str | Promise) -> str:

@@ -1,14 +1,13 @@
 """The page of bulk actions on orders of the list: those that were chosen, or all that the filter finds.
 
-A preview shows what can be done and what stays as it is, and changes nothing. The address holds the choice, so that
-pressing the button reads the orders again by the same filter and leaves alone what came or changed since. A preview of
-more than one press takes says with which order it begins: sent twice, the form does not go on to the next ones.
+A preview shows what can be done and what stays as it is, and changes nothing. Its form holds the orders that it counted
+and how they were, so that pressing the button leaves alone what came or changed since. Those that one press takes are
+the first of them: sent twice, the form does not go on to the next ones.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
-from datetime import datetime
 from itertools import chain, islice
 from typing import Any
 from uuid import UUID
@@ -17,7 +16,6 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -26,7 +24,9 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from agents.console import show
-from agents.supervision import bulk_changes, for_supervisors, seen_at, stays
+from agents.desk.forms import OLD_PAGE, read_seen
+from agents.desk.shown import as_sent
+from agents.supervision import bulk_changes, for_supervisors, stays
 from agents.supervision.bulk_actions import ACTIONS, MOST, BulkAction, Press, Row
 from codservice import values
 from codservice.files.downloads import table_answer
@@ -60,35 +60,31 @@ def offered(status: str, call: str, *, is_held: bool) -> dict[str, Any]:
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponseBase:
     name, query = request.GET.get("action", ""), _filter(request)
-    if name != EXPORT and name not in ACTIONS:
+    if name == EXPORT:
+        return _download(request, query)
+    if name not in ACTIONS:
         return redirect(_list(query))
+    action = ACTIONS[name]
+    form = action.form(request.POST or None)
+    if request.method == "POST":
+        seen = read_seen(request.POST.get("seen", "").split()[:MOST])
+        if not seen:
+            messages.warning(request, OLD_PAGE)
+        elif form.is_valid():
+            _carry_out(request, action, seen, Press(request.user, form.cleaned_data))
+            return redirect(_list(query))
     orders = _chosen(request, query)
     rows = _rows(orders)
     if not rows:
-        said = _("Choose at least one order.") if request.method == "GET" else _("None of these orders can be changed.")
-        messages.warning(request, said)
-        return redirect(_list(query))
+        return _refused(request, query, _("Choose at least one order."))
     is_more = len(rows) > MOST
-    if name == EXPORT:
-        return _too_many(request, query) if is_more else _download(request, rows)
-    action = ACTIONS[name]
     if is_more:
         rows = list(islice(chain.from_iterable(map(_rows, _able(orders, action))), MOST + 1))
-    form = action.form(request.POST or None)
-    if request.method == "POST" and (seen := seen_at(request)) and form.is_valid():
-        rows = [row for row in rows[:MOST] if row.created_at <= seen]
-        if (first := request.POST.get("first")) and first != _first(_unchanged(rows, seen), action):
-            messages.warning(request, _("The orders have changed since you looked. Check them again."))
-            return redirect(request.get_full_path())
-        _carry_out(request, action, rows, Press(request.user, seen, form.cleaned_data))
-        return redirect(_list(query))
     return _show(request, action, rows, form, is_more=is_more, back=_list(query))
 
 
-def _too_many(request: HttpRequest, query: QueryDict) -> HttpResponse:
-    """Refuse a file of more than MOST orders: nobody would miss the rest, and asking again gives the same orders."""
-    text = _("A file can have at most %(most)s orders, and the filter finds more. Choose fewer days or one merchant.")
-    messages.warning(request, text % {"most": counted(MOST)})
+def _refused(request: HttpRequest, query: QueryDict, why: str) -> HttpResponse:
+    messages.warning(request, why)
     return redirect(_list(query))
 
 
@@ -127,26 +123,18 @@ def _able(orders: QuerySet[Order], action: BulkAction) -> list[QuerySet[Order]]:
 
 def _rows(orders: QuerySet[Order]) -> list[Row]:
     """The first MOST orders, and one more if there are more."""
-    return [Row(*row) for row in orders.annotate(now=Now()).values_list(*Row._fields)[: MOST + 1]]
+    found = orders.annotate(changes=bulk_changes.CHANGES).values_list(*Row._fields)
+    return [Row(*row) for row in found[: MOST + 1]]
 
 
 def _able_now(rows: list[Row], action: BulkAction) -> tuple[list[Row], set[UUID]]:
-    """The orders that the action can be done to, and which others it spares because somebody is calling now."""
+    """The orders that the action can be done to, in the order in which one press takes them, and which others it spares
+    because somebody is calling now.
+    """
     able = [row for row in rows if action.can(row.status, row.call_state)]
     called = bulk_changes.called_now(able) if action.spares_called else set()
-    return [row for row in able if row.id not in called], called
-
-
-def _first(rows: list[Row], action: BulkAction) -> str:
-    """The id of the order with which a press begins; empty without any."""
-    able, _called = _able_now(rows, action)
-    return str(action.in_order(able)[0].id) if able else ""
-
-
-def _unchanged(rows: list[Row], seen: datetime) -> list[Row]:
-    """Those that are sure to be as the preview showed them; a press may leave the others, and find them again."""
-    noted = bulk_changes.noted_since(seen, rows)
-    return [row for row in rows if row.updated_at <= seen and row.id not in noted]
+    free = [row for row in able if row.id not in called]
+    return sorted(free, key=lambda row: row.call_state in action.taken_last), called
 
 
 def _show(
@@ -170,46 +158,57 @@ def _show(
         most=MOST if is_more else 0,
         is_rest=is_rest,
         at_once=action.most if len(able) > action.most else 0,
-        first=_first(rows, action) if is_rest or len(able) > action.most else "",
-        seen_at=rows[0].now.isoformat() if rows else "",
+        seen=" ".join(as_sent({row.id: row.changes for row in chain(able, rows)})),
         back=back,
-        status=422 if form.errors else 200,
+        status=422 if request.method == "POST" else 200,
     )
 
 
-def _carry_out(request: HttpRequest, action: BulkAction, rows: list[Row], press: Press) -> None:
-    """Change what can be changed, STEP orders in a transaction, and tell how many and why others stay as they are."""
+def _carry_out(request: HttpRequest, action: BulkAction, seen: Mapping[UUID, int], press: Press) -> None:
+    """Change what can be changed of the orders of the preview, STEP in a transaction, and tell how many and why others
+    stay as they are.
+    """
     left = Counter[str]()
     able = list[Row]()
-    for row in rows:
-        if row.updated_at > press.seen_at:
+    rows = {row.id: row for row in _rows(Order.live.filter(id__in=list(seen)))}
+    for place, row in enumerate(rows[id_] for id_ in seen if id_ in rows):
+        if row.changes != seen[row.id]:
             left[lifecycle.Changed().message] += 1
         elif not action.can(row.status, row.call_state):
             left[action.why_not(row)] += 1
+        elif place >= action.most:
+            left[_("More than %(most)d at once.") % {"most": action.most}] += 1
         else:
             able.append(row)
-    able = action.in_order(able)
-    left[_("More than %(most)d at once.") % {"most": action.most}] += len(able[action.most :])
-    able = able[: action.most]
     done = list[UUID]()
     for start in range(0, len(able), STEP):
         step = able[start : start + STEP]
         refused = action.carry_out(step, press)
         left.update(map(str, refused.values()))
         done += [row.id for row in step if row.id not in refused]
-    left = +left  # without reasons that no order has
     if done:
         action.tell(request, done, press)
-    elif not left:  # the filter finds none of the orders that were seen
+    elif not left:  # none of them is there any more
         messages.warning(request, _("None of these orders can be changed."))
     for why, count in left.most_common():
         messages.warning(request, stays(count, why))
 
 
-def _download(request: HttpRequest, rows: list[Row]) -> HttpResponseBase:
-    """The orders as a CSV file, oldest first: the same columns as on the account's pages, after the merchant's name."""
+def _download(request: HttpRequest, query: QueryDict) -> HttpResponseBase:
+    """The orders as a CSV file, oldest first: the same columns as on the account's pages, after the merchant's name.
+
+    More than MOST are refused: nobody would miss the rest, and asking again gives the same orders.
+    """
+    ids = list(_chosen(request, query).values_list("id", flat=True)[: MOST + 1])
+    if not ids:
+        return _refused(request, query, _("Choose at least one order."))
+    if len(ids) > MOST:
+        why = _(
+            "A file can have at most %(most)s orders, and the filter finds more. Choose fewer days or one merchant."
+        )
+        return _refused(request, query, why % {"most": counted(MOST)})
     header = [_("Merchant"), *map(str, export.COLUMNS.values())]
-    return table_answer(request, "orders.csv", header, _lines([row.id for row in rows], get_language() or "en"))
+    return table_answer(request, "orders.csv", header, _lines(ids, get_language() or "en"))
 
 
 def _lines(ids: list[UUID], language: str) -> Iterator[list[Any]]:

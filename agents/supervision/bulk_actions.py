@@ -4,7 +4,6 @@ A supervisor looks at a preview and then presses the button. `bulk` is the page.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -32,23 +31,20 @@ MOST = 2000  # orders by one press, as a request has a minute
 
 
 class Row(NamedTuple):
-    """An order as the list shows it now."""
+    """An order as the list shows it now, and its `bulk_changes.CHANGES`."""
 
     id: UUID
     status: str
     call_state: str
     version: int
     phone_e164: str
-    created_at: datetime
-    updated_at: datetime
-    now: datetime
+    changes: int
 
 
 class Press(NamedTuple):
-    """Who pressed the button, when the preview had been read, and what its form said."""
+    """Who pressed the button, and what the form said."""
 
     supervisor: User
-    seen_at: datetime
     data: dict[str, Any]
 
 
@@ -73,10 +69,6 @@ class BulkAction:
     def why_not(self, row: Row) -> str:
         """Why it cannot be done to this order."""
         return lifecycle.cannot_be_done(row.status)
-
-    def in_order(self, rows: list[Row]) -> list[Row]:
-        """The orders with those first that one press takes if they are too many."""
-        return rows
 
     def carry_out(self, rows: Sequence[Row], press: Press) -> Mapping[UUID, Refused | str]:
         """Do it to these orders in one transaction. Returns why some stay as they are."""
@@ -105,14 +97,8 @@ class Assign(BulkAction):
     def can(self, status: str, call_state: str) -> bool:
         return status == Status.PENDING
 
-    def in_order(self, rows: list[Row]) -> list[Row]:
-        """Last those that would be left alone, before them promised calls: a second press does not take the same."""
-        called = bulk_changes.called_now(rows)
-        return sorted(rows, key=lambda row: (row.id in called, row.call_state in self.taken_last))
-
     def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
-        ids, to = [row.id for row in rows], press.data["to"]
-        return bulk_changes.assign(ids, to=to, seen_at=press.seen_at, supervisor=press.supervisor)
+        return bulk_changes.assign(_seen(rows), to=press.data["to"], supervisor=press.supervisor)
 
     def said(self, count: int, press: Press) -> str:
         text = ngettext("%(count)d order is assigned to %(name)s.", "%(count)d orders are assigned to %(name)s.", count)
@@ -135,8 +121,7 @@ class Requeue(BulkAction):
         return super().why_not(row)
 
     def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
-        ids = [row.id for row in rows]
-        return bulk_changes.requeue(ids, seen_at=press.seen_at, supervisor=press.supervisor)
+        return bulk_changes.requeue(_seen(rows), supervisor=press.supervisor)
 
     def said(self, count: int, press: Press) -> str:
         return requeued(count)
@@ -175,12 +160,15 @@ class Cancel(BulkAction):
         return "cancel" in Order.moves_at(status, Role.SUPERVISOR)
 
     def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
-        seen = {row.id: row.version for row in rows}
         reason = CancelReason(press.data["why"]).kept_as(press.data["details"])
-        return bulk_changes.cancel_many(seen, reason, seen_at=press.seen_at, supervisor=press.supervisor)
+        return bulk_changes.cancel_many(_seen(rows), reason, supervisor=press.supervisor)
 
     def said(self, count: int, press: Press) -> str:
         return moved(count, Status.CANCELED.label)
+
+
+def _seen(rows: Sequence[Row]) -> dict[UUID, int]:
+    return {row.id: row.changes for row in rows}
 
 
 # By name, in the order in which they are offered.

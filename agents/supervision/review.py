@@ -2,15 +2,15 @@
 
 from django.contrib import messages
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import JSONObject, Now
+from django.db.models.functions import JSONObject
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
 from agents.console import show
 from agents.desk import assignment, claims, views
-from agents.desk.forms import OLD_PAGE
-from agents.supervision import bulk_changes, for_supervisors, requeued, seen_at, stays
+from agents.desk.forms import OLD_PAGE, read_seen
+from agents.supervision import bulk_changes, for_supervisors, requeued, stays
 from codservice import values
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
@@ -38,14 +38,14 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def waiting() -> QuerySet[Order]:
-    """Orders in review, the longest waiting first, each with `now`, when it was read, and the notes for `_why`."""
+    """Orders in review, the longest waiting first, each with its `bulk_changes.CHANGES` and the notes for `_why`."""
     orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
     # A skip leaves the customer's orders waiting for what they waited for before, so it explains nothing.
     last = _last_note(Q(outcome=CallNote.Outcome.SKIPPED))
     new = OrderEdit.objects.filter(order=OuterRef("order"), field="customer_phone", at__gt=OuterRef("created_at"))
     is_of_old_number = Q(Exists(new), outcome=CallNote.Outcome.WRONG_NUMBER)
     said = _last_note(Q(outcome__in=CallNote.NOTHING_NEW) | is_of_old_number)
-    return orders.annotate(last_note=last, said_note=said, now=Now()).order_by("call_due_at", "id")
+    return orders.annotate(last_note=last, said_note=said, changes=bulk_changes.CHANGES).order_by("call_due_at", "id")
 
 
 def _last_note(but: Q) -> Subquery:
@@ -72,16 +72,13 @@ def _take(request: HttpRequest) -> HttpResponse:
 
 
 def _requeue(request: HttpRequest) -> HttpResponse:
-    order_ids = set(values.uuids_in(request.POST.getlist("order")[:PER_PAGE]))
-    if not order_ids:
-        messages.warning(request, _("Choose at least one order."))
+    chosen = request.POST.getlist("order")[:PER_PAGE]
+    seen = read_seen(chosen)
+    if not seen:
+        messages.warning(request, OLD_PAGE if chosen else _("Choose at least one order."))
         return redirect("admin:review")
-    seen = seen_at(request)
-    if seen is None:
-        messages.warning(request, OLD_PAGE)
-        return redirect("admin:review")
-    refused = bulk_changes.requeue(order_ids, seen_at=seen, supervisor=request.user)
-    count = len(order_ids) - len(refused)
+    refused = bulk_changes.requeue(seen, supervisor=request.user)
+    count = len(seen) - len(refused)
     if count:
         messages.success(request, requeued(count))
     if refused:

@@ -293,7 +293,7 @@ def test_a_supervisor_who_assigns_many_orders_is_told(
 ) -> None:
     rule(agent, charlie)
     look = browser.get("/console/bulk/", {"action": "assign", "every": "1"})
-    data = {"to": str(agent.id), "seen_at": look.context["seen_at"]}
+    data = {"to": str(agent.id), "seen": look.context["seen"]}
     answer = browser.post("/console/bulk/?action=assign&every=1", data, follow=True)
     said = [str(message) for message in answer.context["messages"]]
     assert said[0] == "2 orders are assigned to Samira."
@@ -307,7 +307,7 @@ def test_a_supervisor_is_told_of_no_merchant_whose_orders_stay_as_they_are(
     rule(agent, charlie)
     look = browser.get("/console/bulk/", {"action": "assign", "every": "1"})
     claims.take(Order.objects.get(account=alice).id, agent=colleague)
-    data = {"to": str(agent.id), "seen_at": look.context["seen_at"]}
+    data = {"to": str(agent.id), "seen": look.context["seen"]}
     answer = browser.post("/console/bulk/?action=assign&every=1", data, follow=True)
     assert [str(message) for message in answer.context["messages"]] == [
         "1 order is assigned to Samira.", "1 order stays as it is: Somebody is calling this customer.",

@@ -377,8 +377,9 @@ def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervis
     order = waits(make_order(alice), CallState.REVIEW)
     Order.objects.update(call_attempts=6)
     unknown = uuid4()
-    assert bulk_changes.requeue([order.id, unknown], seen_at=timezone.now(), supervisor=supervisor).keys() == {unknown}
-    assert bulk_changes.requeue([order.id], seen_at=timezone.now(), supervisor=supervisor).keys() == {order.id}
+    seen = {order.id: order.version}
+    assert bulk_changes.requeue({**seen, unknown: 1}, supervisor=supervisor).keys() == {unknown}
+    assert bulk_changes.requeue(seen, supervisor=supervisor).keys() == {order.id}
     order.refresh_from_db()
     assert (order.call_state, order.call_attempts) == (CallState.RETRY, 0)
     assert next_order(agent) == order

@@ -345,8 +345,8 @@ def test_what_is_assigned_outside_of_calling_hours_is_no_colleagues_when_they_be
     later, other = make_order(alice, phone="0550000008"), make_order(charlie, phone="0550000009")
     in_two_days = days.start_of(days.today() + timedelta(days=2))
     Order.objects.filter(id=later.id).update(call_due_at=in_two_days)
-    ids = [order.id for order in (*theirs, later, other)]
-    assert bulk_changes.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor) == {}
+    seen = {order.id: order.version for order in (*theirs, later, other)}
+    assert bulk_changes.assign(seen, to=agent, supervisor=supervisor) == {}
     *due, due_later, due_now = Order.objects.order_by("id").values_list("call_due_at", flat=True)
     opens_at = days.start_of(days.today() + timedelta(days=1))
     assert opens_at <= due[0] < opens_at + planning.PACE
@@ -364,8 +364,7 @@ def test_what_does_not_fit_into_todays_hours_is_assigned_for_the_next_day(
     if now.time() < time(0, 20) or closes_at.date() != now.date():
         pytest.skip("the day has no room for a window that ends soon")
     rules(alice, opens_at=time(0, 10), closes_at=closes_at.time())
-    ids = list(Order.objects.values_list("id", flat=True))
-    bulk_changes.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor)
+    bulk_changes.assign(dict(Order.objects.values_list("id", "version")), to=agent, supervisor=supervisor)
     due = list(Order.objects.order_by("call_due_at").values_list("call_due_at", flat=True))
     opens_again = days.at(days.today() + timedelta(days=1), time(0, 10))
     assert all(at < closes_at for at in due[:5])

@@ -43,11 +43,9 @@ def for_review(order: Order, agent: User) -> Order:
     return order
 
 
-def seen_at(browser: Any) -> str:
-    """Return the time of the look, as the page's form has it."""
-    found = re.search(r'name="seen_at" value="([^"]+)"', browser.get(REVIEW).content.decode())
-    assert found
-    return found[1]
+def shown(browser: Any) -> list[str]:
+    """The orders of the page, as its form sends those that are chosen."""
+    return re.findall(r'name="order" value="([^"]+)"', browser.get(REVIEW).content.decode())
 
 
 def test_the_review_list_says_why_an_order_is_there(for_review: Order, alice: Account, browser: Any) -> None:
@@ -73,26 +71,26 @@ def test_a_call_in_vain_hides_not_why_an_order_is_there(
         call = lifecycle.Call(by, outcome, note)
         decisions.note_call(decisions.Screen(claims.take(order.id, agent=by), by, {}), call)
 
-    def shown() -> list[tuple[str, str]]:
+    def whys() -> list[tuple[str, str]]:
         cell = re.search(r'<td class="reason">(.+?)</td>', browser.get(REVIEW).content.decode())
         return re.findall(r"<div>([^<]+) · <bdi>([^<]+)</bdi>", cell[1]) if cell else []
 
     noted(agent, CallNote.Outcome.HANDED_OVER, "Speaks Kabyle only")
     noted(supervisor, CallNote.Outcome.BUSY)
     noted(supervisor, CallNote.Outcome.NO_ANSWER)
-    assert shown() == [("Handed over", "Samira"), ("No answer", supervisor.display_name)]
-    browser.post(REVIEW, {"order": str(order.id), "requeue": "1", "seen_at": seen_at(browser)})
+    assert whys() == [("Handed over", "Samira"), ("No answer", supervisor.display_name)]
+    browser.post(REVIEW, {"order": shown(browser), "requeue": "1"})
     for _ in range(6):
         noted(agent, CallNote.Outcome.NO_ANSWER)
-    assert shown() == [("No answer", "Samira")], "that was dealt with"
+    assert whys() == [("No answer", "Samira")], "that was dealt with"
     noted(supervisor, CallNote.Outcome.WRONG_NUMBER)
     noted(supervisor, CallNote.Outcome.BUSY)
-    assert shown() == [("Wrong number", supervisor.display_name), ("Busy", supervisor.display_name)]
+    assert whys() == [("Wrong number", supervisor.display_name), ("Busy", supervisor.display_name)]
     new = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
     editing.edit(order.id, new, actor=Actor.of_staff(supervisor))
     for _ in range(6):
         noted(agent, CallNote.Outcome.NO_ANSWER)
-    assert shown() == [("No answer", "Samira")], "at the new number"
+    assert whys() == [("No answer", "Samira")], "at the new number"
 
 
 def test_a_supervisor_calls_from_the_review_list(for_review: Order, supervisor: User, browser: Any) -> None:
@@ -110,10 +108,9 @@ def test_who_is_being_called_is_not_taken_away(for_review: Order, agent: User, b
 
 
 def test_orders_go_back_to_the_agents_one_or_many(for_review: Order, alice: Account, agent: User, browser: Any) -> None:
-    other = make_order(alice, phone="0661 11 22 33")
+    make_order(alice, phone="0661 11 22 33")
     Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
-    ids = [str(for_review.id), str(other.id), "no id"]
-    response = browser.post(REVIEW, {"order": ids, "requeue": "1", "seen_at": seen_at(browser)}, follow=True)
+    response = browser.post(REVIEW, {"order": shown(browser), "requeue": "1"}, follow=True)
     assert said(response) == ["2 orders are back in the queue."]
     assert set(Order.objects.values_list("call_state", "call_attempts")) == {("retry", 0)}
     assert claims.next_customer(agent)
@@ -126,13 +123,12 @@ def test_what_a_colleague_has_dealt_with_since_stays(
     """The page was opened before they did: nobody phones a stranger because the page was old."""
     other, decided = make_order(alice, phone="0661 11 22 33"), make_order(alice, phone="0661 11 22 44")
     Order.objects.update(call_state=CallState.REVIEW)
-    seen = seen_at(browser)
+    seen = shown(browser)
     wrong = lifecycle.Call(colleague, CallNote.Outcome.WRONG_NUMBER, "C'est un autre")
     decisions.note_call(decisions.Screen(claims.take(for_review.id, agent=colleague), colleague, {}), wrong)
     lifecycle.cancel(decided.id, actor=Actor.of_staff(agent))
 
-    ids = [str(order.id) for order in (for_review, other, decided)]
-    response = browser.post(REVIEW, {"order": ids, "requeue": "1", "seen_at": seen}, follow=True)
+    response = browser.post(REVIEW, {"order": seen, "requeue": "1"}, follow=True)
 
     changed = lifecycle.Changed().message
     assert said(response) == ["1 order is back in the queue.", f"2 orders stay as they are: {changed}"]
@@ -141,11 +137,12 @@ def test_what_a_colleague_has_dealt_with_since_stays(
     assert (for_review.call_state, other.call_state) == (CallState.REVIEW, CallState.RETRY)
 
 
-@pytest.mark.parametrize("seen", [{}, {"seen_at": "x"}, {"seen_at": "2026-01-01T10:00:00"}])
-def test_nothing_goes_back_from_a_page_that_does_not_say_when_it_was_read(
-    seen: dict[str, str], for_review: Order, browser: Any
+@pytest.mark.parametrize("sent", [["{id}"], ["{id}:x"], ["{id}:2", "no id"]])
+def test_nothing_goes_back_from_a_page_that_does_not_say_what_it_showed(
+    sent: list[str], for_review: Order, browser: Any
 ) -> None:
-    response = browser.post(REVIEW, {"order": str(for_review.id), "requeue": "1", **seen}, follow=True)
+    orders = [text.format(id=for_review.id) for text in sent]
+    response = browser.post(REVIEW, {"order": orders, "requeue": "1"}, follow=True)
     assert said(response) == [str(OLD_PAGE)]
     assert Order.objects.get().call_state == CallState.REVIEW
 

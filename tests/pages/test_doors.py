@@ -196,9 +196,9 @@ def test_agents_change_nothing_of_the_supervisors(world: World) -> None:
     Account.objects.get(id=account.id).calling_rules.delete()
     for path, data in (
         ("claims/", {"claim": str(claim.id)}),
-        ("review/", {"order": str(order.id), "requeue": "1"}),
+        ("review/", {"order": f"{order.id}:{order.version}", "requeue": "1"}),
         ("moves/", {"to": "shipped", "make": "1", "seen": f"{order.id}:{order.version}"}),
-        ("bulk/?action=cancel&every=1&status=all", {"seen_at": "2999-01-01T00:00Z", "why": "Duplicate"}),
+        ("bulk/?action=cancel&every=1&status=all", {"seen": f"{order.id}:{order.version}", "why": "Duplicate"}),
         (f"people/{world.agent.id}/", {"action": "deactivate"}),
         ("people/new/", {"username": "mallory", "first_name": "M"}),
         (f"people/{world.agent.id}/serves/", {"languages": "fr"}),

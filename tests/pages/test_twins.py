@@ -126,14 +126,14 @@ def test_a_twins_orders_have_no_page_and_no_button(person: str, world: World, tw
         client.post(f"/console/desk/take/{order.id}/")
         seen = f"{order.id}:{order.version}"
         client.post("/console/review/", {"take": str(order.id)})
-        client.post("/console/review/", {"order": [str(order.id)], "requeue": "1"})
+        client.post("/console/review/", {"order": [seen], "requeue": "1"})
         for to in ("shipped", "delivered", "returned"):
             client.post("/console/moves/", {"to": to, "make": "1", "seen": seen})
             preview = client.post("/console/moves/", {"to": to, "named": f"{order.id}\n{order.external_id}"})
             assert MARK not in preview.content.decode()
         for action in ("cancel", "assign", "requeue", "shipped", "export"):
             for chosen in ({"chosen": str(order.id)}, {"every": "1", "q": NUMBER}):
-                data = {"seen_at": "2999-01-01T00:00:00Z", "why": "Duplicate", "to": str(world.agent.id)}
+                data = {"seen": seen, "why": "Duplicate", "to": str(world.agent.id)}
                 assert client.post("/console/bulk/", data, query_params={"action": action, **chosen}).status_code in (
                     302,
                     403,
