@@ -31,7 +31,7 @@ MOST_BEFORE = 10  # of the periods that go before one
 LONGEST = 366  # days, the last one included
 LONGEST_CLOSED = 14  # days in one entry: with days off around them still fewer than `hours.AHEAD`
 _NEEDED = {"opens_at", "closes_at"}
-# A version from before there were closed days reads these as hours, so it is one minute.
+# What a closed period has as its hours: their columns cannot be null, and must open before they close.
 _UNUSED = {"opens_at": time.min, "closes_at": time(0, 1), "break_from": None, "break_until": None}
 _ENTERING = 0x686F757273  # the advisory lock of whoever enters a period
 
