@@ -44,17 +44,16 @@ class _Workers(ModelChoiceIterator):
 
 
 class WorkerField(forms.ModelChoiceField):
-    """A choice of the people who work on orders, except `but`. Rendering it reads only their names."""
+    """A choice of one of `workers()`, except `but`. Rendering it reads only their names."""
 
     iterator = _Workers
     but: UUID | None = None
 
     def __init__(self, **kwargs: Any) -> None:
-        workers = User.objects.filter(is_active=True, groups__permissions__codename="work_order").distinct()
-        super().__init__(workers, widget=LongSelect, **kwargs)
+        super().__init__(User.objects.all(), widget=LongSelect, **kwargs)
 
     def to_python(self, value: Any) -> User | None:
         worker = super().to_python(value)
-        if worker is not None and worker.pk == self.but:
+        if worker is not None and worker.pk not in dict(self.choices):
             raise ValidationError(self.error_messages["invalid_choice"], params={"value": value})
         return worker
