@@ -167,7 +167,6 @@ def page(request: HttpRequest) -> HttpResponse:
     rows = summary.rows[:MOST_ROWS]
     names = _names([row.key for row in rows], chosen["by"])
     column = _BY_NAME[chosen["show"]]
-    length = chosen["last"] - chosen["first"]
     return show(
         request,
         "agents/supervision/figures.html",
@@ -190,7 +189,7 @@ def page(request: HttpRequest) -> HttpResponse:
         ],
         total=_cells(summary.total, _orders_address(chosen)),
         before=_cells(summary.before),
-        before_first=chosen["first"] - length - timedelta(days=1),
+        before_first=performance.first_day_before(chosen["first"], chosen["last"]),
         before_last=chosen["first"] - timedelta(days=1),
         left_out=len(summary.rows) - len(rows) + (summary.others is not None),
         reasons=_reason_chart(summary, chosen),

@@ -119,6 +119,11 @@ def read(first_day: date, last_day: date, by: str) -> Summary:
     return Summary(_together("", own), rows, _together("", earlier), reasons, rest)
 
 
+def first_day_before(first_day: date, last_day: date) -> date:
+    """The first day of the period of equal length before this one."""
+    return first_day - (last_day - first_day) - timedelta(days=1)
+
+
 def backlog(*, by_merchant: bool) -> Backlog:
     """What waits now; without `by_merchant`, by age only."""
     with connection.cursor() as cursor:
@@ -138,10 +143,9 @@ def backlog(*, by_merchant: bool) -> Backlog:
 def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
     """The rows of _READ: dimension, day, key and COLUMNS."""
     divided = {Dimension.REASON} if by == "day" else {Dimension.REASON, Dimension(by)}
-    before = first_day - (last_day - first_day) - timedelta(days=1)
     names = [*divided, *({Dimension.NAME} if by == "product" else ())]
     values: dict[str, Any] = {
-        "before": before, "first": first_day, "last": last_day, "today": days.today(),
+        "before": first_day_before(first_day, last_day), "first": first_day, "last": last_day, "today": days.today(),
         "divided": [name.value for name in names], "most_keys": daily.MOST_KEYS,
         **summing.VALUES,
     }  # fmt: skip
