@@ -150,7 +150,6 @@ def _show(
         "agents/supervision/bulk.html",
         title=action.label,
         form=form,
-        button=action.label,
         is_danger=action.is_danger,
         able=len(able),
         called=stays(len(called), _("Somebody is calling this customer.")) if called else "",
