@@ -290,8 +290,7 @@ class LogForm(Form):
 @require_safe
 def security(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's security log: who signed in or tried to, and what its people did."""
-    live = account.live_account
-    form, entries, status = LogForm(request.GET, live=live), account.security_entries.all(), 200
+    form, entries, status = LogForm(request.GET, live=account.live_account), account.security_entries.all(), 200
     if not form.is_valid():
         entries, status = entries.none(), 422
     elif by := form.cleaned_data["by"]:
