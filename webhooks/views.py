@@ -113,8 +113,9 @@ class WebhookViewSet(viewsets.GenericViewSet):
     def recover(self, request: Request, id: UUID) -> Response:
         """Sends the changes of that time whose deliveries failed, were dropped or were never made. Each is sent once,
         oldest first, if the webhook now subscribes to its kind."""
-        with unknown_first(self.get_queryset().filter(id=id)):
-            since, until = serializers.read_recovery(needed_body(request))
+        body = optional_body(request)
+        self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
+        since, until = serializers.read_recovery(body or needed_body(request))
         recovered = recovery.recover(request.auth.account_id, id, since=since, until=until)
         answer = serializers.RecoveredBody(recovered.deliveries, not recovered.is_over)
         return Response(answer, status.HTTP_202_ACCEPTED)

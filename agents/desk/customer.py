@@ -99,10 +99,10 @@ class Customer:
         return len(orders) > 1 and len(places) == 1
 
     @property
-    def decided_counts(self) -> dict[Status, int]:
-        """Of `earlier`, by status, in the order of Status."""
+    def decided_counts(self) -> list[tuple[Status, int]]:
+        """How many of `earlier` each status has, in the order of Status."""
         counts = Counter(order.status for order in self.earlier)
-        return {status: counts[status] for status in Status if status in counts}
+        return [(status, counts[status]) for status in Status if status in counts]
 
     @property
     def may_have_older(self) -> bool:

@@ -500,7 +500,7 @@ def test_the_screen_has_all_that_belongs_to_the_customer(alice: Account, agent: 
     ]
     assert [(note.outcome, note.note) for note in entry.call_notes] == [("busy", "Occupé")]
     assert held.earlier == [delivered]
-    assert held.decided_counts == {"delivered": 1}
+    assert held.decided_counts == [("delivered", 1)]
 
 
 def test_possible_duplicates_are_flagged_with_the_other_order(alice: Account, charlie: Account, agent: User) -> None:

@@ -189,7 +189,7 @@ def test_orders_that_are_chosen_of_a_list_are_let_go_without_a_question(visit: V
     order = factories.make_order(alice)
     Order.objects.update(call_state="review")
     page = visit().sign_in(factories.AgentFactory(role="Supervisors").username, to="/console/review/")
-    page.locator(f"[value='{order.id}'][name=order]").click()
+    page.locator(f"[value^='{order.id}'][name=order]").click()
     page.locator(f"#name-{order.id}").click()
     page.wait_for_url(f"**/console/orders/order/{order.id}/")
 
