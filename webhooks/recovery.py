@@ -6,6 +6,7 @@ what the request leaves undone because there is much, or because an older transa
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -25,6 +26,8 @@ BATCH = 1000  # events that one statement goes through
 SECONDS = 0.3  # how long a request, which holds a web thread, works on it; the rest is left to a worker
 WORKER_SECONDS = 20.0  # after which a worker begins no turn of webhooks any more
 _TURN = 100  # webhooks at most
+
+_stopping = threading.Event()
 
 # The search begins and ends at events that are a day before and after the period, whose places in the feed are surely
 # before and after it: a place is a number given out while a transaction was open, and none takes longer than
@@ -163,16 +166,23 @@ def recover(
     return Recovered(count, step.is_over)
 
 
+def stop() -> None:
+    """Have `go_on` end after the current batch, for good. The rest is there for other workers."""
+    _stopping.set()
+
+
 def go_on() -> int:
     """Go on with recoveries that requests have left. Returns how many deliveries.
 
     Webhooks take turns, one batch each, so that one with much to recover, or many recoveries, does not hold up others.
-    No turn begins after WORKER_SECONDS.
+    No turn begins after WORKER_SECONDS, and no batch after `stop`.
     """
     deadline = time.monotonic() + WORKER_SECONDS
     count, later = 0, list[UUID]()  # webhooks
     while time.monotonic() < deadline and (turn := _oldest_of_each(later)):
         for webhook_id, id_ in turn:
+            if _stopping.is_set():
+                return count
             step = _step_or_later(id_)
             if step.deliveries:
                 count += step.deliveries

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
@@ -17,7 +18,8 @@ from codservice.accounts.models import Account
 from tests.harness.background import PATIENCE, at_once, eventually
 from tests.harness.client import ApiClient
 from tests.harness.deliveries import pass_time, publish, statuses
-from webhooks import delivery, events, feed, recovery, registry, resending, serializers
+from webhooks import delivery, events, feed, recovery, registry, resending, serializers, tasks
+from webhooks.engine import Engine
 from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
@@ -570,6 +572,37 @@ def test_nor_do_many_who_recover_much(alice: Account, webhook: Webhook, monkeypa
 
     assert len(steps) == 101 * 5
     assert len(set(steps[:400])) == 101
+
+
+def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_others(
+    alice: Account, webhook: Webhook, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(alice)
+    Webhook.objects.update(events=["order.created"])
+    publish(alice, 10)
+    monkeypatch.setattr(recovery, "SECONDS", -1)
+    Webhook.objects.update(events=[KIND])
+    for each in Webhook.objects.all():
+        recovery.recover(alice.id, each.id, since=timezone.now() - timedelta(hours=1))
+    step, steps = recovery._step, list[UUID]()
+
+    def stopped(id_: UUID) -> tuple[int, bool, bool]:
+        steps.append(id_)
+        tasks.stop_delivering()
+        return step(id_)
+
+    with monkeypatch.context() as told:
+        told.setattr(tasks, "engine", Engine())
+        told.setattr(recovery, "_stopping", threading.Event())
+        told.setattr(recovery, "_step", stopped)
+        recovery.go_on()
+        assert len(steps) == 1
+        recovery.go_on()
+        assert len(steps) == 1
+        assert Recovery.objects.count() == 2
+
+    rest()
+    assert statuses() == {"pending": 20}
 
 
 def test_recoveries_at_once_send_nothing_twice(alice: Account, webhook: Webhook) -> None:
