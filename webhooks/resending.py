@@ -96,6 +96,9 @@ def resend_one(id_: UUID) -> None:
     left = Delivery.objects.with_webhook().get(id=id_, webhook__deleted_at=None)
     if left.attempt_count >= MOST_ATTEMPTS:
         raise TooManyAttempts
-    if left.status == Delivery.Status.DROPPED and left.webhook.is_active:
+    if not left.webhook.is_active:
+        raise events.WebhookOff
+    if left.status == Delivery.Status.DROPPED:
         raise Dropped
-    raise events.WebhookOff
+    if not resend([id_]):  # the webhook was off, is on by now, and was turned off again
+        raise events.WebhookOff

@@ -111,6 +111,23 @@ def test_one_whose_webhook_is_turned_off_meanwhile_says_so(alice, api, webhook, 
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["is_active"])
 
 
+def test_one_whose_webhook_is_turned_on_meanwhile_is_sent(alice, api, webhook, delivery_of, monkeypatch):
+    delivery = delivery_of(webhook, "failed", attempts=4)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+    resend = resending.resend
+
+    def resend_and_turn_on(ids):
+        resent = resend(ids)
+        registry.change(alice.id, webhook.id, {"is_active": True})
+        return resent
+
+    monkeypatch.setattr(resending, "resend", resend_and_turn_on)
+
+    assert api.post(path(delivery)).status_code == 202
+    delivery.refresh_from_db()
+    assert delivery.status == "pending"
+
+
 def test_what_pages_and_commands_offer_to_send_again_is_what_is_sent(alice, register, delivery_of):
     """What may be resent is written twice: as a filter, and in the statement that resends."""
     on, off, deleted = (register(alice) for _ in range(3))
