@@ -101,7 +101,7 @@ def erase(request: HttpRequest, account: Account) -> HttpResponse:
             "The customer is erased from %(count)d order.", "The customer is erased from %(count)d orders.", count
         ) % {"count": count}
     else:
-        said = _("The customer is erased. No orders had this number.")
+        said = _("What was still kept of this number is erased. No orders have it now.")
     messages.success(request, f"{said} {_said_of_tests(account, erased.test_orders)}".strip())
     return redirect("account-data")
 

@@ -300,7 +300,7 @@ def test_one_whose_number_was_replaced_is_erased_by_the_former_number(browser: C
 
     answer = browser.post(f"{PAGE}/erase", {"phone": E164}, follow=True)
 
-    assert "The customer is erased. No orders had this number." in answer.content.decode()
+    assert "What was still kept of this number is erased. No orders have it now." in answer.content.decode()
     assert set(OrderEdit.objects.filter(order=order).values_list("old", "new")) == {("", "")}
     assert Erasure.objects.get().order_count == 0
     order.refresh_from_db()
