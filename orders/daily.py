@@ -32,7 +32,7 @@ WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
 SET_BACK = timedelta(minutes=3)
 STEP = 7  # days that one transaction sums up, which takes seconds at millions of orders a year
 MOST_UNSUMMED = 300_000  # moves that a page view may read from the rows, which takes a second or a few
-MOST_PASSED = 10_000  # moves that `arrivals` may read: with more, to pass over a list's rows takes no longer
+MOST_PASSED = 10_000  # moves that `arrivals` may read: more would take longer than OFFSET does on most pages
 MOST_KEYS = 5000  # of a dimension; shops may write a different name or reason into each order
 
 
