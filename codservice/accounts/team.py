@@ -121,7 +121,7 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
         if account.invitations.filter(email=email).exists():
             raise AlreadyHere(_("This address is already invited. Send the invitation again above."))
         if account.memberships.count() + account.invitations.count() >= MOST_PEOPLE:
-            text = _("A team can have at most %(most)d people and invitations.")
+            text = _("A team can have at most %(most)d colleagues and invitations besides the holder.")
             raise TooManyPeople(text % {"most": MOST_PEOPLE})
         invitation = account.invitations.create(email=email, role=role, expires_at=Now() + WORKS_FOR)
         _note(Action.INVITED, invitation)
