@@ -224,6 +224,11 @@ def test_one_thing_has_one_word(language: str) -> None:
     assert wrong == []
 
 
+def test_in_arabic_an_order_is_no_request() -> None:
+    orders = [entry for entry in polib.pofile(catalog(CHECKOUT, "ar_DZ")) if re.search(r"(?i)\border\b", entry.msgid)]
+    assert [each.msgstr for each in orders if re.search(r"الطلب(?!\w)", each.msgstr)] == []
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_a_sentence_names_is_called_as_it_is_on_its_page(language: str) -> None:
     """“Agents”, “Recover…”: readers of the sentence look for that name."""
