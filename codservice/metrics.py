@@ -7,6 +7,7 @@ they count, and register figures of the database when they are ready. Labels hav
 
 import errno
 import hmac
+import logging
 import os
 import socket
 import sys
@@ -37,6 +38,8 @@ from prometheus_client.mmap_dict import MmapedDict  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
 
 __all__ = ["Counter", "Gauge", "add_figure", "count_request", "exposition", "method_of", "route_of", "serve"]
+
+logger = logging.getLogger("codservice.metrics")
 
 # --- The counters -------------------------------------------------------------------------------------------------
 
@@ -234,34 +237,50 @@ def _is_loopback(address: str) -> bool:
 def _application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
     status, kind, body = HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b""
     if environ["PATH_INFO"] == "/metrics":
-        status, kind, body = _tell(environ)
+        try:
+            status, kind, body = _tell(environ)
+        except Exception:  # wsgiref would print it
+            logger.exception("the figures could not be told")
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
     start_response(f"{status.value} {status.phrase}", [("Content-Type", kind)])
     return [body]
 
 
 class _Server(ThreadingWSGIServer):
-    """Answers a few at once: a connection holds a thread of this process, and a file that deliveries may need."""
+    """Answers a few at once, none for longer than `patience` seconds: a connection holds threads of this process, and a
+    file that deliveries may need. Says nothing of clients that are slow, silent or gone.
+    """
 
+    patience = 10.0
     _free = threading.Semaphore(20)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        # Not the socket's timeout, which begins anew with each byte.
+        deadline = threading.Timer(self.patience, _cut, [request])
+        deadline.daemon = True
         try:
+            deadline.start()
             super().process_request_thread(request, client_address)
         finally:
+            deadline.cancel()
             self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            logger.exception("a request for the figures failed")
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection, so that whoever reads from it or writes to it finds it closed."""
+    with suppress(OSError):  # it has just ended by itself
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(WSGIRequestHandler):
-    """Logs nothing, and leaves clients that are silent or gone."""
-
-    timeout = 10
-
-    def handle(self) -> None:
-        with suppress(TimeoutError, ConnectionError):
-            super().handle()
+    """Logs no requests."""
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -258,11 +258,12 @@ def test_the_worker_tells_the_same_people_and_nothing_else(start):
 
 
 SERVING = """
-import sys
+import sys, threading
 from django.conf import settings
 settings.configure(METRICS_TOKEN="")
 from codservice import metrics
-metrics._Handler.timeout = float(sys.argv[2])
+metrics._Server.patience, metrics._Server._free = float(sys.argv[2]), threading.Semaphore(int(sys.argv[3]))
+metrics.REFUSALS.labels("x" * int(sys.argv[4]))
 metrics.serve("127.0.0.1", int(sys.argv[1]))
 print(flush=True)
 sys.stdin.read()
@@ -270,10 +271,11 @@ sys.stdin.read()
 
 
 @contextmanager
-def serving(patience: float) -> Iterator[Callable[[], socket.socket]]:
-    """Serve /metrics as a worker does, with some patience for silent clients. Gives what connects to it."""
+def serving(patience: float, *, at_once: int = 20, size: int = 0) -> Iterator[Callable[[], socket.socket]]:
+    """Serve /metrics as a worker does, with some patience for clients, some of them at once, and at least `size` bytes
+    to read. Gives what connects to it, and sees at the end that it has said nothing."""
     port = free_port()
-    arguments = [sys.executable, "-c", SERVING, str(port), str(patience)]
+    arguments = [sys.executable, "-c", SERVING, str(port), str(patience), str(at_once), str(size)]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(arguments, cwd=CHECKOUT, **pipes) as server, ExitStack() as connections:
         server.stdout.readline()
@@ -287,6 +289,37 @@ def test_who_connects_to_a_worker_and_is_silent_holds_nothing_of_it():
             connection = connect()
             connection.sendall(said)
             assert connection.recv(1) == b""
+
+
+def test_who_sends_a_byte_now_and_then_is_left_all_the_same():
+    with serving(patience=0.5) as connect:
+        connection = connect()
+        connection.settimeout(0.1)
+
+        def is_left() -> bool:
+            try:
+                connection.sendall(b"G")
+                return connection.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        eventually(is_left)
+
+
+def test_who_does_not_read_its_figures_holds_nothing_of_a_worker_and_is_no_news():
+    with serving(patience=0.5, at_once=1, size=8 << 20) as connect:
+
+        def begins() -> bool:
+            connection = connect()
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            with suppress(ConnectionResetError):
+                return connection.recv(12) == b"HTTP/1.0 200"
+            return False
+
+        for _ in range(3):
+            eventually(begins)
 
 
 def test_a_worker_serves_its_figures_to_a_few_at_once():
@@ -304,6 +337,15 @@ def test_a_worker_serves_its_figures_to_a_few_at_once():
         for connection in silent:
             connection.close()
         eventually(is_left)
+
+
+def test_a_fault_of_ours_in_a_workers_figures_is_logged_and_answered(tmp_path, monkeypatch, caplog):
+    (tmp_path / "counter_1.db").write_bytes(b"no counters")
+    monkeypatch.setattr(metrics, "_FOLDER", str(tmp_path))
+    asked, said = {"PATH_INFO": "/metrics", "REMOTE_ADDR": "127.0.0.1"}, []
+    assert metrics._application(asked, lambda *begun: said.append(begun[0])) == [b""]
+    assert said == ["500 Internal Server Error"]
+    assert [record.message for record in caplog.records if record.exc_info] == ["the figures could not be told"]
 
 
 def test_it_asks_the_database_a_constant_number_of_questions(client, alice, webhook_to, django_assert_num_queries):
