@@ -215,7 +215,10 @@ class Candidates(ABC, Generic[Place]):
         if not parsed.numbers or any(char in CHAT_DIGITS for char in text):
             scripts = {is_arabic(word) for word in parsed.whole}
             codes = [number for number in parsed.numbers if len(number) > 1]
-            place = self.index.by_key(parsed.whole) if len(scripts) == 1 else None
+            place = None
+            if len(scripts) == 1:
+                words = [word for word in parsed.whole if word not in codes]
+                place = self.index.by_key(parsed.whole) or (self.index.by_key(words) if words else None)
             if place and all(self.belongs(place, code) for code in codes):
                 return place
         # As one place that is named once or several times, split more and more. _STRONG twice: after the first split, a
