@@ -2,8 +2,8 @@
 them out there.
 
 A cookie marks them, like OWASP's “device cookies”. It grants nothing: the attempts in its browser only do not count
-among those from anywhere (`forms.NAME_RATE`). It depends on the password's hash: whoever writes another one (a new
-password, codes turned on or off) gives a new cookie to the browser that asked for it.
+among those from anywhere (`forms.NAME_RATE`). It depends on the password's hash: when people write another one
+themselves (a new password, codes turned on or off), their browser gets a new cookie.
 """
 
 from django.conf import settings
