@@ -31,11 +31,11 @@ class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
 
 
 class ErrorWrapper(DatabaseErrorWrapper):
-    """Raises OperationalError, as for a database that is away, for two that psycopg calls InternalError.
+    """Raises OperationalError, as for a database that is away, for a read-only one and psycopg's own InternalErrors.
 
-    One is read-only, as after a failover. Its connection is not used for another request: where an address has moved to
-    another server, a standby that had it before would go on answering. The other was lost just when it had done a BEGIN
-    or COMMIT, so that psycopg received a second result, the end of the session.
+    One is read-only after a failover. Its connection is not used for another request: where an address has moved to
+    another server, a standby that had it before would go on answering. With its own errors psycopg says that it lost
+    step with the server, as when the session ended just after a BEGIN or COMMIT, whose result a second one followed.
     """
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
