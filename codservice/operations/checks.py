@@ -103,13 +103,23 @@ def beat() -> str:
 
 
 def retention() -> str:
-    age = duties.age("prune")
-    if age is None or age <= PRUNE_LATE.total_seconds():
+    ended, late = duties.age("prune"), PRUNE_LATE.total_seconds()
+    if ended is not None and ended > late:
+        found = f"the last deletion of old data ended {ended / 86400:.0f} days ago"
+    elif ended is None and _age_of_database() > late:
+        found = "old data has never been deleted"
+    else:
         return ""
     return (
-        f"the last deletion of old data ended {age / 86400:.0f} days ago. Look for errors of"
-        " codservice.operations.tasks.prune in the worker's log, or run `manage.py prune`."
+        f"{found}. Look for errors of codservice.operations.tasks.prune in the worker's log, or run `manage.py prune`."
     )
+
+
+def _age_of_database() -> float:
+    """Seconds since its first migration."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXTRACT(EPOCH FROM now() - min(applied))::float FROM django_migrations")
+        return cursor.fetchone()[0] or 0.0  # None with no migrations, of which `migrations` tells
 
 
 def mail() -> str:

@@ -222,6 +222,17 @@ def test_a_round_of_retention_that_never_ends_is_told(all_is_well, monkeypatch):
         assert (problem("retention") == "") is helps, arguments
 
 
+def test_an_old_database_whose_retention_has_never_run_is_told(all_is_well):
+    assert problem("retention") == ""
+
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE django_migrations SET applied = now() - interval '3 days' WHERE name = '0001_initial'")
+    assert "old data has never been deleted" in problem("retention")
+
+    call_command("prune", stdout=StringIO(), stderr=StringIO())
+    assert problem("retention") == ""
+
+
 def test_a_migration_that_is_not_applied_is_named(all_is_well):
     ((app, newest),) = MigrationLoader(connection).graph.leaf_nodes("orders")
     MigrationRecorder(connection).record_unapplied(app, newest)

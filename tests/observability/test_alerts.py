@@ -49,10 +49,10 @@ def of(instance: str, figures: dict[str, str]) -> dict[str, str]:
     return told
 
 
-def ringing(tmp_path: Path, series: dict[str, str]) -> set[str]:
-    """Return the alerts that ring after half an hour."""
+def ringing(tmp_path: Path, series: dict[str, str], after: str = "30m") -> set[str]:
+    """Return the alerts that ring after some time."""
     expected = [
-        {"eval_time": "30m", "alertname": name, "exp_alerts": [{"exp_labels": {"never": "so"}}]} for name in RULES
+        {"eval_time": after, "alertname": name, "exp_alerts": [{"exp_labels": {"never": "so"}}]} for name in RULES
     ]
     test = {
         "rule_files": [str(ALERTS)],
@@ -72,7 +72,7 @@ def ringing(tmp_path: Path, series: dict[str, str]) -> set[str]:
 
 
 def test_alerts_about_parts_hang_on_what_any_web_tells() -> None:
-    for name in ("WorkerSilent", "BeatSilent"):
+    for name in ("WorkerSilent", "BeatSilent", "RetentionStopped"):
         figures = set(re.findall(r"codservice_\w+", RULES[name]["expr"]))
         assert figures == {"codservice_duty_age_seconds", "codservice_database_up"}
     assert "absent(codservice_database_up)" in {rule["expr"] for rule in RULES.values()}
@@ -106,3 +106,11 @@ def test_alerts_about_parts_hang_on_what_any_web_tells() -> None:
 )
 def test_each_rings_for_what_it_says_and_no_other(tmp_path: Path, series: dict[str, str], expected: set[str]) -> None:
     assert ringing(tmp_path, series) == expected
+
+
+def test_an_old_service_whose_retention_never_ran_is_told_from_a_new_one(tmp_path: Path) -> None:
+    told = {"codservice_database_up": "1x3600"}
+    assert "RetentionStopped" not in ringing(tmp_path, told, after="47h")
+    assert "RetentionStopped" in ringing(tmp_path, told, after="49h")
+    told['codservice_duty_age_seconds{duty="prune"}'] = "_x2900 0+60x700"
+    assert "RetentionStopped" not in ringing(tmp_path, told, after="49h")
