@@ -124,7 +124,12 @@ class Gateway:
         except TimeoutError:
             logger.error("a request was not answered within %.0f s", REQUEST_SECONDS)
             is_left_open = answer.give_up()
-            said = "It took too long. Try again in a moment." if scope["method"] in _READS else _CUT_SHORT
+            if not answer.is_asked:
+                said = "It took too long, and nothing was done. Try again in a moment."
+            elif scope["method"] in _READS:
+                said = "It took too long. Try again in a moment."
+            else:
+                said = _CUT_SHORT
             await self._refuse(_Refused(503, "unavailable", said), scope, send)
             if is_left_open:
                 await self._in_thread(answer.close)

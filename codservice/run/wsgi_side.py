@@ -23,13 +23,18 @@ class Answer:
 
     def __init__(self) -> None:
         self.is_whole = False
+        self.is_asked = False  # whether the application was asked for it; settled once it is given up
         self._lock = threading.Lock()  # whether it has begun or is given up first decides who closes it
         self._has_begun = self._is_given_up = False
         self._answered: Iterable[bytes] = ()
         self._pieces: Iterator[bytes] = iter(())
 
     def begin(self, application: Application, environ: dict[str, Any]) -> bytes:
-        """Have the application answer, and return the first pieces as `next` does."""
+        """Have the application answer, and return the first pieces as `next` does. Does nothing once it is given up."""
+        with self._lock:
+            if self._is_given_up:
+                return b""
+            self.is_asked = True
         self._answered = application(environ, self._start)
         self._pieces = iter(self._answered)
         first = self.next()

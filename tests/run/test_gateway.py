@@ -236,6 +236,22 @@ def test_request_that_takes_too_long_is_ended(hasty):
     (held / "go").touch()
 
 
+def test_a_change_that_no_thread_took_in_time_is_not_made_and_its_client_knows(tmp_path):
+    with (
+        running_web(WEB_WORKERS="1", WEB_THREADS="1", GIVES_UP_AFTER="2", HELD=str(tmp_path)) as (port, _),
+        ThreadPoolExecutor() as pool,
+    ):
+        taken = pool.submit(ask_whole, port, "POST /held HTTP/1.1")
+        (request,) = eventually(lambda: list(tmp_path.iterdir()))
+        status, got = ask_whole(port, "POST /held HTTP/1.1")
+        assert status == 503
+        assert b"nothing was done. Try again in a moment." in got
+        assert b"may have been carried out." in taken.result()[1]
+        (tmp_path / "go").touch()
+        assert ask(port, "GET / HTTP/1.1")[0] == 200  # by the only thread, which has passed over the other
+        assert set(tmp_path.iterdir()) == {request, tmp_path / "go"}
+
+
 def test_readers_that_do_not_read_hold_no_thread_and_little_memory(web):
     port, pid = web
     before = megabytes(pid)
