@@ -50,7 +50,7 @@ _PROMISED = f"SELECT DISTINCT o.phone_e164 {_PENDING} = 'callback' AND o.callbac
 # While nobody may be called, whole queues of due orders would be read in vain, so that is checked once, first.
 _COUNTED = {
     "due": f"""{_SERVED} AND NOT {_KEPT_BY_COLLEAGUES}
-    UNION ALL {_CALLED} <= statement_timestamp() AND o.callback_agent_id = %(agent)s
+    UNION ALL {_WAITS} = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s
         AND {hours.IS_OPEN} AND NOT {assignment.IS_SERVED}""",
     "later": f"""{_CALLED} > statement_timestamp() AND o.call_due_at < %(end_of_day)s
         AND EXISTS (SELECT FROM today t WHERE t.account_id = o.account_id AND o.call_due_at < t.closes_at)

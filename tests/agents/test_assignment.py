@@ -23,6 +23,7 @@ from tests.factories import AccountFactory, AgentFactory, make_order
 from tests.harness.background import Background, at_once, open_transaction
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
+from tests.harness.plans import copy, rows_read
 
 DESK, PEOPLE, REVIEW = "/console/desk/", "/console/people/", "/console/review/"
 
@@ -163,6 +164,19 @@ def test_the_counters_count_what_the_agent_may_be_served(
         counted = overview.counters(agent)
         assert (counted["due"], counted["later"]) == (due, later)
     assert overview.counters(colleague)["due"] == 2
+
+
+def test_for_an_agents_own_promises_no_other_orders_are_read(alice: Account, charlie: Account, agent: User) -> None:
+    """However many are due with merchants whom the agent does not serve."""
+    today = {"first_day": days.today(), "last_day": days.today(), "opens_at": time(8), "closes_at": time(9)}
+    CallingPeriod.objects.create(account=charlie, is_closed=True, **today)
+    rule(agent, charlie)
+    waits(make_order(alice, phone="0550000001"), CallState.CALLBACK, -1, agent)
+    copy(waits(make_order(alice, phone="0550000002"), CallState.NEW, -1), 2000, days=2)
+    with CaptureQueriesContext(connection) as queries:
+        assert overview.counters(agent)["due"] == 1
+    (counting,) = (query["sql"] for query in queries)
+    assert rows_read(counting, "orders_order") < 50
 
 
 def test_the_next_call_is_one_of_theirs(waiting: list[Order], alice: Account, charlie: Account, agent: User) -> None:
