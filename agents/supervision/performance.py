@@ -46,19 +46,9 @@ NAMED = "name:"  # before the key of lines without a product, which may be calle
 _Row = list[Any]  # the COLUMNS of one row
 
 # Reads all orders by day from `before` on, and the period by key, with all keys after the first ones in one row without
-# a key. Sums and rows are read apart, since PostgreSQL can estimate the sums only. Sums of the future are ignored: the
-# clock was put back.
+# a key. Sums and rows are read apart, since PostgreSQL can estimate the sums only.
 _READ = """
-WITH changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
-summed AS MATERIALIZED (
-    SELECT day, max(until) AS until FROM (
-        SELECT day, timestamptz 'infinity' AS until FROM agents_callday
-        WHERE day < ((now() - %(punctual)s) AT TIME ZONE 'Africa/Algiers')::date
-        UNION ALL
-        SELECT day, until FROM agents_callpart WHERE until <= now() - %(punctual)s
-    ) of_day
-    WHERE day BETWEEN %(before)s AND %(last)s AND day NOT IN (SELECT day FROM changed) GROUP BY day
-), spans(starts, ends) AS MATERIALIZED (
+WITH {summed}, spans(starts, ends) AS MATERIALIZED (
     SELECT greatest(day AT TIME ZONE 'Africa/Algiers', until), (day + interval '1 day') AT TIME ZONE 'Africa/Algiers'
     FROM generate_series(%(before)s::timestamp, least(%(last)s, %(today)s), interval '1 day') AS day
     LEFT JOIN summed USING (day) WHERE until IS DISTINCT FROM 'infinity'
@@ -150,6 +140,7 @@ def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
         **summing.VALUES,
     }  # fmt: skip
     statement = _READ.format(
+        summed=summing.SUMMED,
         from_rows=summing.from_rows({Dimension.ALL, *divided}),
         columns=", ".join(COLUMNS),
         sums=", ".join(f"string_agg({n}, ''::bytea)" if n.endswith("_waits") else f"sum({n})" for n in COLUMNS),

@@ -173,6 +173,19 @@ VALUES = {
     "reached": [outcome.value for outcome in CallNote.REACHED],
     "punctual": PUNCTUAL,
 }
+# Two steps of a statement, with these parameters: the days from `before` to `last` whose sums may be read, each with
+# the time that they reach. Sums of the future are ignored: the clock was put back.
+SUMMED = """
+changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
+summed AS MATERIALIZED (
+    SELECT day, max(until) AS until FROM (
+        SELECT day, timestamptz 'infinity' AS until FROM agents_callday
+        WHERE day < ((now() - %(punctual)s) AT TIME ZONE 'Africa/Algiers')::date
+        UNION ALL
+        SELECT day, until FROM agents_callpart WHERE until <= now() - %(punctual)s
+    ) of_day
+    WHERE day BETWEEN %(before)s AND %(last)s AND day NOT IN (SELECT day FROM changed) GROUP BY day
+)"""
 
 
 def from_rows(dimensions: Set[str]) -> str:

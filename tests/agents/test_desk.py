@@ -23,12 +23,13 @@ from codservice.days import ALGIERS
 from codservice.errors import Refused
 from orders import editing, lifecycle
 from orders.cancel_reasons import CancelReason
-from orders.models import CallNote, CallState, Order, Status
+from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.harness.background import PATIENCE, Background, at_once, open_transaction
 from tests.harness.client import ApiClient
 from tests.harness.database import stopped_before_its_locks, wait_for_lock
+from tests.harness.plans import copy, rows_read
 from webhooks.models import Event
 
 Outcome = CallNote.Outcome
@@ -263,6 +264,24 @@ def test_who_is_due_may_be_in_colleagues_hands(alice: Account, agent: User, coll
     assert claims.next_customer(colleague)
     assert claims.next_customer(agent) is None
     assert str(overview.next_call(agent)) == "Your colleagues are already calling every customer who is due."
+
+
+def test_what_was_done_today_is_counted_without_its_orders(alice: Account, agent: User) -> None:
+    copy(make_order(alice), 1999, days=2)
+    orders, now = Order.objects.all(), timezone.now()
+    StatusChange.objects.bulk_create(
+        StatusChange(
+            account=alice, order=order, user=agent, at=now, from_status=Status.PENDING, to_status=Status.CONFIRMED
+        )
+        for order in orders
+    )
+    CallNote.objects.bulk_create(
+        CallNote(account=alice, order=order, agent=agent, created_at=now, outcome=Outcome.ANSWERED) for order in orders
+    )
+    with CaptureQueriesContext(connection) as queries:
+        assert overview.today(agent) == overview.Today(2000, 2000, 2000, 2000, 2000)
+    (counting,) = (query["sql"] for query in queries)
+    assert rows_read(counting, "orders_order") < 50
 
 
 # --- Outcomes ----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from django.db import connection, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from agents.desk import overview
 from agents.models import CallDay, CallFigure, CallPart
 from agents.supervision import performance, summing
 from agents.supervision.figures import DIVISIONS
@@ -133,12 +134,22 @@ def assert_rows(rows: list[summing.Figures], by: str, first: date, last: date) -
             assert counts == {key: count for key, (count, _, _) in wanted.items()}, (by, part)
 
 
+def assert_equal_at_the_desk() -> None:
+    """What agents see of today at the desk, too, is what plain SQL says."""
+    today, parts = days.today(), ("calls", "confirmed", "decision")
+    for agent in User.objects.filter(is_staff=True):
+        wanted = [plainly(part, "agent", today, today).get(str(agent.pk), (0,))[0] for part in parts]
+        wanted += [plainly(part, "all", today, today).get("", (0,))[0] for part in parts[1:]]
+        assert overview.today(agent) == overview.Today(*wanted)
+
+
 def assert_equal(last: date | None = None, length: int = 30) -> None:
     last = last or days.today()
     first = last - timedelta(days=length - 1)
     for by in DIVISIONS:
         summary = performance.read(first, last, by)
         assert_rows(summary.rows, by, first, last)
+    assert_equal_at_the_desk()
     assert_rows([summary.total], "all", first, last)
     assert_rows([summary.before], "all", first - timedelta(days=length), first - timedelta(days=1))
     reasons = {row.key: row.canceled for row in summary.reasons}
@@ -292,6 +303,16 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
     summing.sum_up()
     assert CallFigure.objects.get(dimension="all", calls=1).confirmed_amount == 8
     assert_equal()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_desk_adds_to_the_sums_of_today_what_came_since(alice: Account) -> None:
+    for ago in (20, 5):
+        call_and_confirm(alice, timedelta(minutes=ago))
+    summing.sum_up()
+    one_more = CallFigure.objects.filter(dimension="all", day=days.today()).update(confirmed=F("confirmed") + 1)
+    plain = plainly("confirmed", "all", days.today(), days.today())
+    assert overview.today(factories.AgentFactory()).team_confirmed == plain[""][0] + one_more
 
 
 @pytest.mark.django_db(transaction=True)
