@@ -202,7 +202,7 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     try:
         kind = read_ping({"event": request.POST.get("event") or None})
         with transaction.atomic():
-            delivery_id = events.ping(account.id, id, at=timezone.now(), kind=kind, example=example_of(kind))
+            delivery_id = events.ping(account.id, id, kind=kind, example=example_of(kind))
             registry.note(Action.WEBHOOK_TESTED, webhook)
     except events.WebhookOff:
         messages.error(request, OFF)

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db.models import F, Prefetch, QuerySet
-from django.utils import timezone
 from rest_framework import status, viewsets
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -100,7 +99,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
         with unknown_first(self.get_queryset().filter(id=id)):
             kind = serializers.read_ping(optional_body(request))
         example = example_of(kind)
-        delivery_id = events.ping(request.auth.account_id, id, at=timezone.now(), kind=kind, example=example)
+        delivery_id = events.ping(request.auth.account_id, id, kind=kind, example=example)
         return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED)
 
     @schema.describe(

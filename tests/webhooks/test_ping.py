@@ -1,12 +1,13 @@
 """`POST /webhooks/{id}/ping`: a signed delivery to one webhook, tried once."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
+from tests.harness.database import one
 from webhooks import events
 from webhooks.models import Delivery, Event, Webhook
 
@@ -28,14 +29,27 @@ def test_a_ping_is_one_delivery_to_this_webhook_alone(api, alice, register):
     assert (entry["id"], entry["event"]) == (str(delivery.id), "ping")
 
 
+def test_it_has_the_time_of_the_database(api, alice, register, monkeypatch):
+    webhook = register(alice)
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2031, 1, 1, tzinfo=UTC))  # a web host whose clock is wrong
+
+    for body in ({}, {"event": "order.confirmed"}):
+        assert api.post(f"/api/v1/webhooks/{webhook.id}/ping", body).status_code == 202
+
+    for delivery in Delivery.objects.select_related("event"):
+        said = datetime.fromisoformat(json.loads(delivery.event.body)["timestamp"])
+        assert said == delivery.created_at == delivery.event.created_at
+        assert abs(said - one("SELECT clock_timestamp()")) < timedelta(minutes=1)
+
+
 def test_of_no_webhook_or_anothers_nothing_is_written(alice, charlie, register):
     webhook = register(alice)
     for account_id, webhook_id in ((charlie.id, webhook.id), (alice.id, uuid4())):
         with pytest.raises(Webhook.DoesNotExist):
-            events.ping(account_id, webhook_id, at=timezone.now())
+            events.ping(account_id, webhook_id)
     Webhook.objects.update(deleted_at=timezone.now())
     with pytest.raises(Webhook.DoesNotExist):
-        events.ping(alice.id, webhook.id, at=timezone.now())
+        events.ping(alice.id, webhook.id)
 
     assert not Event.objects.exists()
     assert not Delivery.objects.exists()

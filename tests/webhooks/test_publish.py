@@ -66,7 +66,7 @@ def test_ids_of_deliveries_sort_by_the_times_of_their_events(alice, register):
     webhooks = [register(alice) for _ in range(3)]
     for _ in range(20):
         publish(alice)
-    events.ping(alice.id, webhooks[0].id, at=AT)
+    events.ping(alice.id, webhooks[0].id)
 
     deliveries = Delivery.objects.order_by("id").values_list("id", "event_id")
 
@@ -167,7 +167,7 @@ def test_who_waits_for_a_deletion_sees_it(alice, register, telling):
         if telling == "publish":
             publish(alice)
         elif telling == "ping":
-            events.ping(alice.id, webhook.id, at=AT)
+            events.ping(alice.id, webhook.id)
         else:
             registry.rotate_secret(alice.id, webhook.id)
 
