@@ -27,6 +27,8 @@ class WebhooksConfig(AppConfig):
         account_export.TABLES |= {
             "webhooks": ExportedTable(Webhook, ("created_at", "id")),
             "events": ExportedTable(Event, ("kind", "position", "id"), where=Q(position__isnull=False), most=100),
-            "deliveries": ExportedTable(Delivery, ("created_at", "id"), link="webhook", below="webhooks"),
+            "deliveries": ExportedTable(
+                Delivery, ("created_at", "id"), link="webhook", below="webhooks", one_by_one=True
+            ),
             "attempts": ExportedTable(Attempt, ("number", "id"), link="delivery", below="deliveries"),
         }

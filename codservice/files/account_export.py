@@ -29,14 +29,16 @@ class ExportedTable(NamedTuple):
     """A table whose rows are exported.
 
     `link` is the column that leads to the account, or with `below` to a row of that other exported table. `key` orders
-    the rows of one account, or of one row above, along an index. Without `columns` all are exported. `cover` blanks
-    what the account may not see. `most` is how many rows are in memory at once: few, where a row may be long.
+    the rows of one account, or of one row above, along an index. `one_by_one` is for a few rows above with very many
+    below each, which no index gives in order together. Without `columns` all are exported. `cover` blanks what the
+    account may not see. `most` is how many rows are in memory at once: few, where a row may be long.
     """
 
     model: type[Model]
     key: tuple[str, ...]
     link: str = "account"
     below: str = ""
+    one_by_one: bool = False
     where: Q = Q()
     columns: tuple[str, ...] = ()
     cover: Callable[[dict[str, Any]], None] = lambda row: None
@@ -93,17 +95,20 @@ def _pages(account: Account, table: ExportedTable) -> Iterator[list[dict[str, An
     if not table.below:
         yield from _along(rows.filter(**{table.link: account.pk}), table)
         return
-    for above in _pages(account, TABLES[table.below]):
-        yield from _of(rows, table, [row["pk"] for row in above])
+    for page in _pages(account, TABLES[table.below]):
+        above = [row["pk"] for row in page]
+        for together in ([each] for each in above) if table.one_by_one else [above]:
+            yield from _of(rows, table, together)
 
 
 def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
     """The rows that belong to these rows of the table above: all at once if they are few, otherwise half by half."""
+    if len(above) == 1:
+        yield from _along(rows.filter(**{table.link: above[0]}), table)
+        return
     page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.most + 1])
     if len(page) <= table.most:
         yield page
-    elif len(above) == 1:
-        yield from _along(rows.filter(**{table.link: above[0]}), table)
     else:
         half = len(above) // 2
         yield from _of(rows, table, above[:half])
