@@ -41,12 +41,18 @@ class Claim(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    phone_e164 = models.CharField("phone (E.164)", max_length=16, unique=True)
+    phone_e164 = models.CharField("phone (E.164)", max_length=16)
     agent = models.ForeignKey(User, on_delete=models.CASCADE, related_name="claims")
     claimed_at = models.DateTimeField()
     expires_at = models.DateTimeField()
 
     objects = ClaimQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            # `unique=True` would add an index for LIKE.
+            models.UniqueConstraint(fields=["phone_e164"], name="agents_claim_phone_e164_key")
+        ]
 
 
 def friday() -> list[int]:

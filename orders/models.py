@@ -183,6 +183,7 @@ class Order(models.Model):
                 name="one_order_per_external_id",
             ),
             models.CheckConstraint(condition=Q(status__in=Status.values), name="order_status_known"),
+            models.CheckConstraint(condition=Q(call_state__in=CallState.values), name="order_call_state_known"),
             models.CheckConstraint(condition=Q(total_amount__gte=0), name="order_total_not_negative"),
             models.CheckConstraint(condition=Q(shipping_fee__gte=0), name="order_shipping_fee_not_negative"),
         ]
@@ -257,7 +258,10 @@ class OrderItem(models.Model):
     account = account_column()
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="items", db_index=False)
     position = models.PositiveSmallIntegerField()
-    product = models.ForeignKey(Product, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    # Lines are found by their order. Nothing looks for those of a product, and none is deleted.
+    product = models.ForeignKey(
+        Product, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     product_name = models.CharField(max_length=255)
     sku = models.CharField("SKU", max_length=64, null=True, blank=True)
     quantity = models.PositiveIntegerField()

@@ -243,7 +243,7 @@ class Invitation(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="invitations")
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="invitations", db_index=False)
     email = models.EmailField()
     role = models.CharField(max_length=16, choices=Membership.Role.choices)
     digest = models.BinaryField(max_length=32, unique=True, null=True)
@@ -260,11 +260,17 @@ class SignIn(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_ins")
-    session_key = models.CharField(max_length=40, unique=True)
+    session_key = models.CharField(max_length=40)
     device = models.CharField(max_length=64)
     address = models.CharField(max_length=64)
     created_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            # `unique=True` would add an index for LIKE.
+            models.UniqueConstraint(fields=["session_key"], name="accounts_signin_session_key_key")
+        ]
 
 
 # --- API keys and the security log -----------------------------------------------------------------------------------

@@ -679,6 +679,7 @@ CREATE TABLE public.orders_order (
     phone_2_e164 character varying(16),
     delivery_type character varying(10) DEFAULT 'home'::character varying NOT NULL,
     source character varying(64),
+    CONSTRAINT order_call_state_known CHECK (((call_state)::text = ANY ((ARRAY['new'::character varying, 'retry'::character varying, 'callback'::character varying, 'review'::character varying, 'test'::character varying])::text[]))),
     CONSTRAINT order_shipping_fee_not_negative CHECK ((shipping_fee >= (0)::numeric)),
     CONSTRAINT order_status_known CHECK (((status)::text = ANY ((ARRAY['pending_confirmation'::character varying, 'confirmed'::character varying, 'canceled'::character varying, 'shipped'::character varying, 'delivered'::character varying, 'returned'::character varying])::text[]))),
     CONSTRAINT order_total_not_negative CHECK ((total_amount >= (0)::numeric)),
@@ -1160,9 +1161,7 @@ ALTER TABLE ONLY public.webhooks_recovery
 ALTER TABLE ONLY public.webhooks_webhook
     ADD CONSTRAINT webhooks_webhook_pkey PRIMARY KEY (id);
 CREATE INDEX accounts_apikey_account_id_4f4d624b ON public.accounts_apikey USING btree (account_id);
-CREATE INDEX accounts_invitation_account_id_8e9dd036 ON public.accounts_invitation USING btree (account_id);
 CREATE INDEX accounts_membership_account_id_4cff857d ON public.accounts_membership USING btree (account_id);
-CREATE INDEX accounts_signin_session_key_29d63cd7_like ON public.accounts_signin USING btree (session_key varchar_pattern_ops);
 CREATE INDEX accounts_signin_user_id_700b4e69 ON public.accounts_signin USING btree (user_id);
 CREATE INDEX accounts_user_groups_group_id_bd11a704 ON public.accounts_user_groups USING btree (group_id);
 CREATE INDEX accounts_user_groups_user_id_52b62117 ON public.accounts_user_groups USING btree (user_id);
@@ -1171,7 +1170,6 @@ CREATE INDEX accounts_user_user_permissions_user_id_e4f0a161 ON public.accounts_
 CREATE INDEX accounts_user_username_6088629e_like ON public.accounts_user USING btree (username varchar_pattern_ops);
 CREATE INDEX agents_callingperiod_account_id_f7bba5e6 ON public.agents_callingperiod USING btree (account_id);
 CREATE INDEX agents_claim_agent_id_7c1af9dc ON public.agents_claim USING btree (agent_id);
-CREATE INDEX agents_claim_phone_e164_86028610_like ON public.agents_claim USING btree (phone_e164 varchar_pattern_ops);
 CREATE INDEX attempt_of_delivery ON public.webhooks_attempt USING btree (delivery_id, number);
 CREATE INDEX auth_group_name_a6ea08ec_like ON public.auth_group USING btree (name varchar_pattern_ops);
 CREATE INDEX auth_group_permissions_group_id_b120cbf9 ON public.auth_group_permissions USING btree (group_id);
@@ -1217,7 +1215,6 @@ CREATE INDEX order_list_by_wilaya ON public.orders_order USING btree (account_id
 CREATE INDEX order_of_twin ON public.orders_order USING btree (created_at) WHERE ((call_state)::text = 'test'::text);
 CREATE INDEX order_to_anonymise ON public.orders_order USING btree (updated_at) WHERE ((anonymised_at IS NULL) AND ((status)::text = ANY ((ARRAY['canceled'::character varying, 'delivered'::character varying, 'returned'::character varying])::text[])));
 CREATE INDEX order_to_call ON public.orders_order USING btree (call_state, call_due_at, id) WHERE ((status)::text = 'pending_confirmation'::text);
-CREATE INDEX orders_orderitem_product_id_afe4254a ON public.orders_orderitem USING btree (product_id);
 CREATE INDEX otp_totp_totpdevice_user_id_0fb18292 ON public.otp_totp_totpdevice USING btree (user_id);
 CREATE INDEX search_change_of_account ON public.orders_searchchange USING btree (account_id);
 CREATE INDEX security_by_action ON public.accounts_securityentry USING btree (action, created_at DESC, id DESC);
@@ -1366,6 +1363,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('accounts', '0006_check_twins', now()),
 ('accounts', '0007_team', now()),
 ('accounts', '0008_operators_pages', now()),
+('accounts', '0009_unused_indexes', now()),
 ('admin', '0001_initial', now()),
 ('admin', '0002_logentry_remove_auto_add', now()),
 ('admin', '0003_logentry_add_action_flag_choices', now()),
@@ -1378,6 +1376,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('agents', '0007_part_of_today', now()),
 ('agents', '0008_calling_breaks', now()),
 ('agents', '0009_closed_days', now()),
+('agents', '0010_claims_without_like', now()),
 ('api', '0001_initial', now()),
 ('auth', '0001_initial', now()),
 ('auth', '0002_alter_permission_name_max_length', now()),
@@ -1422,6 +1421,8 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('orders', '0021_today_of_all', now()),
 ('orders', '0022_list_by_wilaya', now()),
 ('orders', '0023_folded_names', now()),
+('orders', '0024_lines_without_product_index', now()),
+('orders', '0025_check_call_states', now()),
 ('otp_totp', '0001_initial', now()),
 ('otp_totp', '0002_auto_20190420_0723', now()),
 ('otp_totp', '0003_add_timestamps', now()),

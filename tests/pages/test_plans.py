@@ -6,12 +6,16 @@ discouraged. One that is planned all the same has no index, and a scan of an ind
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from codservice import days
+from inventory.models import Product
 from orders import trigrams
 from orders.tasks import index_texts
 from tests.harness.addresses import addresses
@@ -34,6 +38,10 @@ OWN = {
     "created_at": "now() - random() * interval '100 days'", "at": "now() - random() * interval '100 days'",
 }  # fmt: skip
 NOBODY = "00000000-0000-7000-8000-000000000000"
+ROOMS = {"agents", "codservice", "inventory", "orders", "webhooks"}
+# Without those that Django designed.
+OUR_TABLES = {model._meta.db_table for model in apps.get_models() if model.__module__.split(".")[0] in ROOMS}
+OUR_TABLES -= {"accounts_user"}
 # What lists are asked besides. Django's own lists are asked what agents and supervisors are offered.
 ASKED = {
     "/api/v1/orders": [
@@ -170,6 +178,40 @@ def test_what_happened_today_is_looked_up_row_by_row(grown: World) -> None:
                 assert client.get(path + by).status_code == 200
             (sql,) = (query["sql"] for query in queries if "spans(starts, ends)" in query["sql"])
             assert [*read_whole(explained(sql, freely=True))] == [], (path, by)
+
+
+def test_orders_with_a_product_are_looked_up_one_by_one(grown: World) -> None:
+    """No index leads from a product to its lines: each line of each import would pay for it."""
+    product, day = Product.objects.filter(account=grown.alice).first(), days.today()
+    asked = {"status": "all", "did": "decided", "did_first": day - timedelta(days=30), "did_last": day}
+    with CaptureQueriesContext(connection) as queries:
+        answer = grown.client("supervisor").get("/console/orders/order/", asked | {"product": product.id})
+    assert answer.status_code == 200
+    looks_at_lines = [query["sql"] for query in queries if "orders_orderitem" in query["sql"]]
+    assert len(looks_at_lines) >= 2  # the page and the count
+    assert [found for sql in looks_at_lines for found in read_whole(explained(sql))] == []
+
+
+# Indexes whose columns another begins with, and those that Django adds for LIKE.
+FOR_NOTHING = """
+SELECT one.indrelid::regclass::text, one.indexrelid::regclass::text
+FROM pg_index one JOIN pg_index other ON other.indrelid = one.indrelid AND other.indexrelid <> one.indexrelid
+WHERE NOT one.indisunique AND coalesce(one.indpred, other.indpred, one.indexprs, other.indexprs) IS NULL
+    AND other.indkey::text LIKE one.indkey::text || ' %'
+UNION SELECT indrelid::regclass::text, indexrelid::regclass::text FROM pg_index
+WHERE indexrelid::regclass::text LIKE '%_like'
+"""
+
+
+@pytest.mark.django_db
+def test_no_index_is_written_for_nothing() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(FOR_NOTHING)
+        found = {name for table, name in cursor.fetchall() if table in OUR_TABLES}
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = 'orders_orderitem'")
+        of_lines = {name for (name,) in cursor.fetchall()}
+    assert found == {"operations_duty_name_6ad1f02c_like"}  # of a primary key, in a table of a few rows
+    assert of_lines == {"orders_orderitem_pkey", "one_item_per_position"}
 
 
 @pytest.mark.django_db
