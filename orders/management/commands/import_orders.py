@@ -43,7 +43,13 @@ when an order was refused."""
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         add_account_argument(parser)
-        parser.add_argument("--atomic", action="store_true", help="import all orders or, if one is refused, none")
+        parser.add_argument(
+            "--atomic",
+            action="store_true",
+            help="import all orders or, if one is refused, none: for small files. Meanwhile the feed of events stands"
+            " still for all accounts, and the account's webhooks cannot be deleted. A call that imports some of the"
+            " same orders may get a 503, or end this",
+        )
 
     def begin(self, options: dict[str, Any]) -> OrderRows:
         self.unnamed = self.first = self.done = 0
