@@ -312,9 +312,9 @@ def test_what_is_rolled_back_was_not_done_and_is_not_logged(agent: User, lines: 
 
 def test_no_secret_is_in_it(holder: Client, agent: User) -> None:
     holder.post("/account/keys", {"name": "Shop", "scopes": ["orders:read"]})
-    made = {"url": f"https://{'user:hunter2'}@203.0.114.1/hunter3?token=hunter4", "events": ["order.confirmed"]}
-    holder.post("/account/webhooks", made)
-    sign_in("samira", "hunter5")
+    made = {"url": "https://203.0.114.1/hunter2?token=hunter3", "events": ["order.confirmed"]}
+    assert holder.post("/account/webhooks", made).status_code == 201
+    sign_in("samira", "hunter4")
     with connection.cursor() as cursor:
         cursor.execute("SELECT e::text FROM accounts_securityentry e")
         text = str(cursor.fetchall())
