@@ -123,15 +123,18 @@ def test_a_clock_that_is_set_back_silences_no_alarm(alice: Account, webhook: Web
 
 
 def test_one_mail_tells_of_all_that_fail(alice: Account, charlie: Account, register: Callable[..., Webhook]) -> None:
-    for number in range(3):
-        register(alice, f"https://shop.example/{number}")
-    register(charlie)
+    urls = [f"https://shop.example/{number}" for number in range(3)]
+    theirs = [register(alice, url).url for url in urls], [register(charlie).url]
     attempt(alice, "status")
     attempt(charlie, "status")
     let_pass(hours=2)
 
     assert tasks.tell_of_failing() == 2
-    assert sorted(each.to for each in mail.outbox) == sorted([[alice.holder.email], [charlie.holder.email]])
+    by_holder = {each.to[0]: each.body for each in mail.outbox}
+    assert set(by_holder) == {alice.holder.email, charlie.holder.email}
+    for account, own, others in ((alice, *theirs), (charlie, *reversed(theirs))):
+        body = by_holder[account.holder.email]
+        assert [url in body for url in own + others] == [True] * len(own) + [False] * len(others)
 
 
 @pytest.mark.parametrize("change", ["off", "deleted", "inactive"])
