@@ -69,13 +69,14 @@ def test_a_file_that_is_being_sent_waits_for_another_search_of_the_account(
     for number in range(3):
         make_order(alice, external_id=f"N{number}")
     answer = browser.get("/account/orders/download.csv?q=Amine")
-    searching = threading.Event()
+    searching, is_over = threading.Event(), threading.Event()
 
     def search() -> None:
         try:
             with one_at_a_time(alice.id):
                 searching.set()
                 time.sleep(0.5)
+                is_over.set()
         finally:
             connections.close_all()
 
@@ -83,6 +84,7 @@ def test_a_file_that_is_being_sent_waits_for_another_search_of_the_account(
         other = pool.submit(search)
         assert searching.wait(PATIENCE)
         text = b"".join(answer.streaming_content).decode()
+        assert is_over.is_set()
         other.result(PATIENCE)
     assert [f"N{number}" in text for number in range(3)] == [True] * 3
 
