@@ -110,6 +110,7 @@ def test_what_is_unusable_about_filters_is_said_in_the_persons_language(browser:
     for query in ("?status=lost", "?phone=12", "?created_from=soon", f"?q={'x' * 101}", "?q=%01", "?wilaya=Msla"):
         text = browser.get(HOME + query, headers={"Accept-Language": "fr"}).content.decode()
         problems = re.findall(r'(?s)class="(?:problem|errorlist)[^"]*"[^>]*>(.*?)</', text)
+        assert problems, query
         assert [said for said in problems if re.search(r"\b(Must|is|not)\b", said)] == [], query
 
 
