@@ -42,12 +42,12 @@ def begin_by(monkeypatch):
     return times
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.01, 0.03, 0.06])
-def test_nothing_arrives_after_the_answer(api, alice, register, engine, moment, begin_by):
+@pytest.mark.parametrize("arrived", [0, 1, 40, 100])
+def test_nothing_arrives_after_the_answer(api, alice, register, engine, arrived, begin_by):
     with Receiver(default=answer(after=0.01)) as receiver:
         webhook = register(alice, receiver.url())
         publish(alice, 300)
-        time.sleep(moment)
+        receiver.wait_for(arrived)
 
         assert api.delete(f"/api/v1/webhooks/{webhook.id}").status_code == 204
 
