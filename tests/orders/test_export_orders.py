@@ -115,7 +115,6 @@ def test_each_order_comes_once_and_oldest_first_over_all_batches(
 
     assert sorted(found) == [f"N{number}" for number in range(10)]
     assert found[-2:] == ["N1", "N9"]
-    assert found[0] == "N0" or set(found[:8]) == {"N0", *(f"N{number}" for number in range(2, 9))}
 
 
 def test_filters(alice: Account) -> None:
@@ -162,5 +161,5 @@ def test_a_batch_costs_one_statement_and_no_transaction(alice: Account, monkeypa
 
 
 def test_no_orders_are_a_header(alice: Account) -> None:
-    assert rows(export(alice)) == []
+    assert export(alice) == "\ufeff" + ",".join(exporting.COLUMNS) + "\r\n"
     assert export(alice, "--json") in ("", "\n")
