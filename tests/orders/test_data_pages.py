@@ -2,7 +2,6 @@
 
 import io
 import json
-import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from orders.models import Erasure, Order, OrderEdit, Status
 from tests import factories
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.manage import output
+from tests.harness.memory import most_memory
 from tests.harness.plans import read_so_far
 from tests.harness.sheets import read_records
 from tests.harness.world import make_world
@@ -137,13 +137,11 @@ def test_rows_that_are_long_are_not_all_in_memory(alice: Account, taken_out: boo
     RefusedRow.objects.bulk_create(
         RefusedRow(account=alice, upload=upload, line=line, cells=["x" * 50_000], faults=[]) for line in range(2, 402)
     )
-    tracemalloc.start()
     if taken_out:
-        assert sum(map(len, account_export.stream(alice)))
+        size, most = most_memory(lambda: sum(map(len, account_export.stream(alice))))
+        assert size > 0
     else:
-        customer_data.erase(alice, E164, actor=Actor.of_merchant(alice.holder))
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+        _, most = most_memory(lambda: customer_data.erase(alice, E164, actor=Actor.of_merchant(alice.holder)))
     assert most < 14 << 20, "of twenty megabytes"
     assert max(TABLES["refused_rows"].most, customer_data.REFUSED) * MAX_ROW < 64 << 20
     assert TABLES["events"].most * MAX_BODY < 128 << 20
@@ -155,10 +153,7 @@ def test_a_customers_orders_are_given_out_one_by_one(alice: Account) -> None:
     line = factories.order_line(quantity=1, product_name="Robe", unit_price=5, attributes=details)
     for _ in range(20):
         factories.make_order(alice, phone=PHONE, items=[line] * 100)
-    tracemalloc.start()
-    size = sum(map(len, customer_data.export(alice, E164)))
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    size, most = most_memory(lambda: sum(map(len, customer_data.export(alice, E164))))
     assert size > 12 << 20 > 2 * most
 
 
