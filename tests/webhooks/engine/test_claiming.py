@@ -65,7 +65,7 @@ def test_two_workers_together_give_a_webhook_its_share_and_no_more(receiver, web
         if most >= delivery.AT_ONCE:
             are_all_there.set()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(are_all_there.wait(), 2)  # an attempt may take three
+            await asyncio.wait_for(are_all_there.wait(), 1)  # an attempt may take three, on a busy machine too
         await asyncio.sleep(0.15)  # for what would be too many
         under_way -= 1
         await OK(connection)
@@ -504,8 +504,8 @@ def test_a_previous_secret_that_cannot_be_read_is_left_out(engine, receiver, web
     assert "x-service-signature-previous" not in receiver.requests[0].headers
 
 
-def test_a_second_drain_in_a_process_returns_at_once_and_wakes_the_first(engine, receiver, webhook_to):
-    receiver.behaviours["/slow"] = answer(after=2.5)
+def test_a_second_drain_in_a_process_returns_at_once_and_wakes_the_first(engine, receiver, webhook_to, may_end):
+    receiver.behaviours["/slow"] = answer(once=may_end)
     write(webhook_to(receiver.url("/slow")))
     draining = Background(engine.drain)
     receiver.wait_for(1)
@@ -513,6 +513,7 @@ def test_a_second_drain_in_a_process_returns_at_once_and_wakes_the_first(engine,
     assert engine.drain() == 0
     receiver.wait_for(2)
     assert Attempt.objects.filter(delivery__webhook__url=receiver.url("/slow")).count() == 0  # it is still out
+    may_end.set()
     assert draining.result() == 2
 
 

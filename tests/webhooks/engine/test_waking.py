@@ -102,7 +102,6 @@ def test_a_commit_arrives_at_the_receiver_within_milliseconds_and_while_other_po
     eventually(lambda: len(receiver.of("/dead")) == 10)
     publish(alice)
     eventually(lambda: len(receiver.of("/good")) == 32)
-    assert Attempt.objects.filter(failure="timeout").count() == 0  # they are still out
 
 
 def test_web_processes_send_their_wake_ups_to_our_own_broker():
@@ -222,16 +221,19 @@ def test_a_lost_wake_up_is_made_good_by_the_sweep_and_more_sweeps_do_no_harm(
     receiver, webhook_to, alice, celery_worker
 ):
     receiver.default = answer(after=0.2)
-    write(webhook_to(receiver.url()), 100)
+    webhook = webhook_to(receiver.url())
+    publish(alice)
+    eventually(Attempt.objects.exists)  # so this worker has taken the look with which it begins
+    write(webhook, 100)
     time.sleep(0.3)
-    assert receiver.requests == []
+    assert len(receiver.requests) == 1
     sweep = settings.CELERY_BEAT_SCHEDULE["deliver"]
     assert sweep["schedule"] <= 10
     for _ in range(6):
         app.send_task(sweep["task"], **sweep["options"])
-    receiver.wait_for(100)
+    receiver.wait_for(101)
     time.sleep(0.3)
-    assert len(receiver.requests) == 100
+    assert len(receiver.requests) == 101
 
 
 def test_a_ring_during_a_drain_is_told_to_it_and_wakes_no_other_thread(
@@ -272,14 +274,15 @@ def test_a_bell_that_can_begin_no_drain_is_heard_again(engine, receiver, webhook
     tasks._heard()
 
 
-def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, monkeypatch):
+def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, may_end, monkeypatch):
     monkeypatch.setattr(tasks, "engine", engine)
-    receiver.default = answer(after=2.5)
+    receiver.default = answer(once=may_end)
     write(webhook_to(receiver.url()))
     draining = Background(tasks.deliver)
     receiver.wait_for(1)
     assert tasks.deliver() == 0
     assert not draining.is_over
+    may_end.set()
     assert draining.result() == 1
 
 
