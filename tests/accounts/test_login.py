@@ -282,6 +282,7 @@ def test_a_known_browser_is_one_persons_until_their_password_changes(agent: User
     assert sign_in(DOORS[0], "samira", "another fine word", client=browser).status_code == 429
 
 
+@pytest.mark.usefixtures("lasting_codes")
 @pytest.mark.parametrize("door", DOORS)
 def test_turning_codes_on_and_off_leaves_the_browser_known(door: str, agent: User, alice: Account) -> None:
     person, page = (agent, "/console/codes/") if door == DOORS[1] else (alice.holder, "/account/codes")
