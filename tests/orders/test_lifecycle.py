@@ -238,14 +238,6 @@ def test_one_call_about_many_orders_costs_as_much_as_about_one(count):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_event_needs_the_transaction_of_its_change():
-    order = order_in("pending_confirmation")
-    with pytest.raises(RuntimeError):
-        events.publish([events.Told(order.account_id, Event.Kind.ORDER_CONFIRMED, {}, order.created_at)])
-    assert not Event.objects.exclude(kind="order.created").exists()
-
-
-@pytest.mark.django_db(transaction=True)
 def test_what_is_rolled_back_is_told_to_nobody():
     order = order_in("pending_confirmation")
     before = state(order)
