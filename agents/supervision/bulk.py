@@ -66,21 +66,21 @@ def page(request: HttpRequest) -> HttpResponseBase:
         return redirect(_list(query))
     action = ACTIONS[name]
     form = action.form(request.POST or None)
-    if request.method == "POST":
-        seen = read_seen(request.POST.get("seen", "").split()[:MOST])
-        if not seen:
-            messages.warning(request, OLD_PAGE)
-        elif form.is_valid():
-            _carry_out(request, action, seen, Press(request.user, form.cleaned_data))
-            return redirect(_list(query))
-    orders = _chosen(request, query)
+    seen = read_seen(request.POST.get("seen", "").split()[:MOST])
+    if seen and form.is_valid():
+        _carry_out(request, action, seen, Press(request.user, form.cleaned_data))
+        return redirect(_list(query))
+    # A form that comes back is still about the orders of its preview.
+    orders = Order.live.filter(id__in=list(seen)) if seen else _chosen(request, query)
     rows = _rows(orders)
     if not rows:
         return _refused(request, query, _("Choose at least one order."))
+    if request.method == "POST" and not seen:
+        messages.warning(request, OLD_PAGE)
     is_more = len(rows) > MOST
     if is_more:
         rows = list(islice(chain.from_iterable(map(_rows, _able(orders, action))), MOST + 1))
-    return _show(request, action, rows, form, is_more=is_more, back=_list(query))
+    return _show(request, action, rows, form, seen, is_more=is_more, back=_list(query))
 
 
 def _refused(request: HttpRequest, query: QueryDict, why: str) -> HttpResponse:
@@ -138,11 +138,23 @@ def _able_now(rows: list[Row], action: BulkAction) -> tuple[list[Row], set[UUID]
 
 
 def _show(
-    request: HttpRequest, action: BulkAction, rows: list[Row], form: forms.Form, *, is_more: bool, back: str
+    request: HttpRequest,
+    action: BulkAction,
+    rows: list[Row],
+    form: forms.Form,
+    seen: Mapping[UUID, int],
+    *,
+    is_more: bool,
+    back: str,
 ) -> HttpResponse:
-    """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on."""
+    """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on.
+
+    `seen` has what the form that comes back was about; those that were changed since stay as they are. Empty at first.
+    """
     is_rest, rows = len(rows) > MOST, rows[:MOST]
-    able, called = _able_now(rows, action)
+    able, called = _able_now([row for row in rows if seen.get(row.id, row.changes) == row.changes], action)
+    seen = seen or {row.id: row.changes for row in chain(able, rows)}
+    is_too_many = not {row.id for row in able}.isdisjoint(islice(seen, action.most, None))
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
     return show(
@@ -156,8 +168,8 @@ def _show(
         by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
         most=MOST if is_more else 0,
         is_rest=is_rest,
-        at_once=action.most if len(able) > action.most else 0,
-        seen=" ".join(as_sent({row.id: row.changes for row in chain(able, rows)})),
+        at_once=action.most if is_too_many else 0,
+        seen=" ".join(as_sent(seen)),
         back=back,
         status=422 if request.method == "POST" else 200,
     )

@@ -205,6 +205,43 @@ def test_what_was_being_written_during_the_look_stays(
     assert list(Order.objects.filter(status="pending_confirmation").values_list("id", flat=True)) == [id_]
 
 
+def test_a_form_that_comes_back_is_about_what_was_seen(
+    orders: list[Order], alice: Account, agent: User, browser: Client
+) -> None:
+    """Who mends it is told what can still be changed, and has not looked at what came or was called meanwhile."""
+    query = {"action": "cancel", "every": "1"}
+    seen = look(browser, **query).context["seen"]
+    make_order(alice, phone="0661000000")
+    lifecycle.add_call_note(orders[0].id, lifecycle.Call(agent, CallNote.Outcome.NOTE, note="Rang back"))
+    response = browser.post(BULK, {"seen": seen, "why": "Other", "details": " "}, query_params=query)
+    assert response.status_code == 422
+    assert "Say why the order is canceled." in response.content.decode()
+    assert f'name="seen" value="{seen}"' in response.content.decode()
+    assert [row[1:] for row in response.context["by_status"]] == [(3, 1)]
+    assert pressed(browser, seen, "cancel", REFUSED, every="1") == [
+        "3 orders are now “Canceled”.", f"1 order stays as it is: {CHANGED}",
+    ]  # fmt: skip
+    assert statuses() == ["pending_confirmation", "canceled", "canceled", "canceled", "pending_confirmation"]
+
+
+@pytest.mark.parametrize(("changed", "at_once"), [([], 2), ([0], 2), ([0, 2, 3], 0)])
+def test_a_form_that_comes_back_says_whether_one_press_takes_all(
+    changed: list[int],
+    at_once: int,
+    orders: list[Order],
+    agent: User,
+    browser: Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bulk_actions.Assign, "most", 2)
+    query = {"action": "assign", "every": "1"}
+    seen = look(browser, **query).context["seen"]
+    for number in changed:
+        lifecycle.add_call_note(orders[number].id, lifecycle.Call(agent, CallNote.Outcome.NOTE))
+    back = browser.post(BULK, {"seen": seen, "to": ""}, query_params=query)
+    assert (back.status_code, back.context["able"], back.context["at_once"]) == (422, 4 - len(changed), at_once)
+
+
 def test_what_has_come_of_age_since_the_look_stays(orders: list[Order], browser: Client) -> None:
     query = {"every": "1", "age": "1"}
     Order.objects.filter(id=orders[0].id).update(created_at=timezone.now() - timedelta(hours=5))
