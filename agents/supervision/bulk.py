@@ -77,6 +77,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
         return _refused(request, query, _("Choose at least one order."))
     if request.method == "POST" and not seen:
         messages.warning(request, OLD_PAGE)
+        return redirect(request.get_full_path())  # or reloading would send the same form again
     is_more = len(rows) > MOST
     if is_more:
         rows = list(islice(chain.from_iterable(map(_rows, _able(orders, action))), MOST + 1))

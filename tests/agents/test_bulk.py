@@ -146,8 +146,9 @@ def test_other_filters_than_the_lists_are_refused(orders: list[Order], browser: 
 def test_nothing_is_done_without_a_look(seen: str, orders: list[Order], browser: Client) -> None:
     data = {"seen": seen.format(id=orders[0].id), **REFUSED}
     response = browser.post(BULK, data, query_params={"action": "cancel", "every": "1"})
-    assert response.status_code == 422
-    assert [str(message) for message in response.context["messages"]] == [OLD_PAGE]
+    assert (response.status_code, response.url) == (302, f"{BULK}?action=cancel&every=1")
+    preview = browser.get(response.url).context
+    assert ([str(message) for message in preview["messages"]], preview["able"]) == ([OLD_PAGE], 4)
     assert set(statuses()) == {"pending_confirmation"}
 
 
@@ -515,6 +516,27 @@ def test_who_assigns_to_the_same_agent_at_the_same_moment_begins_behind_the_firs
     due = Order.objects.filter(callback_agent=agent).order_by("call_due_at").values_list("call_due_at", flat=True)
     assert len(due) == 4
     assert all(later - earlier >= planning.PACE for earlier, later in pairwise(due))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("action", ["assign", "cancel"])
+def test_what_is_called_at_the_moment_of_the_press_stays(
+    action: str, orders: list[Order], agent: User, supervisor: User
+) -> None:
+    """As its row shows only under the lock. The press has read the orders before."""
+    seen = {order.id: order.version for order in orders}
+    press = {
+        "assign": partial(bulk_changes.assign, seen, to=agent, supervisor=supervisor),
+        "cancel": partial(bulk_changes.cancel_many, seen, "Out of stock", supervisor=supervisor),
+    }[action]
+    note = lifecycle.Call(agent, CallNote.Outcome.NOTE, note="Rang back")
+    with open_transaction(lambda: lifecycle.add_call_note(orders[0].id, note)):
+        pressed = Background(press)
+        wait_for_lock()
+    refused = pressed.result()
+    assert {id_: type(why) for id_, why in refused.items()} == {orders[0].id: lifecycle.Changed}
+    untouched = Order.objects.filter(status="pending_confirmation", callback_agent=None)
+    assert list(untouched) == [orders[0]]
 
 
 @pytest.mark.django_db(transaction=True)
