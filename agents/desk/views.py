@@ -133,7 +133,10 @@ def _screen(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, refused: Refused | None, asks: UUID | None
 ) -> TemplateResponse:
     found = customer.read(claim_id, agent=request.user)
-    says = _why_not_saved(form, refused, found.versions) if found else []
+    changes = _changes(form, found.versions) if form and found else []
+    says = changes or ([refused.message] if found and refused else [])
+    if says:
+        says = [*says, _("Nothing was saved.")]
     status = 409 if says or refused else 422 if form else 200
     if found is None or not found.pending:
         return _gone(request, claim_id, form, says, status)
@@ -153,6 +156,7 @@ def _screen(
         chosen=at_hand,
         form=form or OutcomeForm(claim_id=claim_id, agent=request.user, pause="pause" in request.GET),
         sent=form.data.get("outcome", "").partition(":")[0] if form else "",
+        is_changed=bool(changes),
         seen=seen,
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),
@@ -345,14 +349,15 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
     return wanted if wanted in ids else ids[0]
 
 
-def _why_not_saved(form: OutcomeForm | None, refused: Refused | None, versions: Mapping[UUID, int]) -> list[str]:
-    """What has changed since the form's screen, or else the refusal's own words. Empty if neither is to be told.
+def _changes(form: OutcomeForm, versions: Mapping[UUID, int]) -> list[str]:
+    """What has changed since the form's screen. `versions` has the pending orders now.
 
-    The changes are told whatever else the form lacks: the screen that comes back seals the new `versions` as seen.
+    It is told whatever else the form lacks: the screen that comes back seals the new `versions` as seen.
     """
-    changes = notices.changes(form.seen_versions, versions) if form else {}
-    says = [*changes.values()] or ([refused.message] if refused else [])
-    return [*says, _("Nothing was saved.")] if says else []
+    says = [*notices.changes(form.seen_versions, versions).values()]
+    if form.seen_versions and versions.keys() - form.seen_versions.keys():
+        says.append(_("This customer has another order, which is on this page now."))
+    return says
 
 
 def _link(order: Order) -> SafeString:

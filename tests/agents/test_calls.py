@@ -455,6 +455,29 @@ def test_a_form_that_comes_back_says_what_has_changed_meanwhile(
 
 
 @pytest.mark.parametrize(
+    "press", [{"outcome": "confirm", "asked": ""}, {"outcome": "confirm_all", "note": "a\x07b"}, {"outcome": "skipped"}]
+)
+def test_a_form_that_comes_back_says_that_there_is_another_order(
+    press: dict[str, str], alice: Account, browser: Client
+) -> None:
+    """It is sealed as seen, too: no question is asked about it, and no panel is open, in which a key confirms all."""
+    first, _second = (make_order(alice, customer_address=f"{number} rue X") for number in range(2))
+    screen = take(browser, first)
+    make_order(alice)
+    response = screen.press(press.pop("outcome"), **press)
+    assert (response.status_code, CallNote.objects.count()) == (409, 0)
+    assert told(response) == "This customer has another order, which is on this page now. Nothing was saved."
+    screen.read(response)
+    assert len(screen.pending) == 3
+    assert "Confirm it all the same?" not in screen.text
+    assert "Confirm all…" in screen.text
+    assert not re.search(r"<details[^>]* open>\s*<summary[^>]*>\s*Confirm all…", screen.text)
+    assert "Confirm it all the same?" in screen.press("confirm", asked="").content.decode()
+    assert screen.press("confirm_all").status_code == 302
+    assert set(Order.objects.values_list("status", flat=True)) == {"confirmed"}
+
+
+@pytest.mark.parametrize(
     "data", [{"outcome": "sold"}, {"outcome": ""}, {"note": "x" * 1800}, {"note": "a\x07b"}, {"note_id": "1"}]
 )
 def test_an_unusable_outcome_writes_nothing(data: dict[str, Any], order: Order, screen: Screen) -> None:
