@@ -134,12 +134,12 @@ class OutcomeForm(Form):
             data[name] = None
         sent_at, seen = self.data.get("shown_at", ""), self.data.getlist("seen")
         if not data.get("shown_at") or not shown.is_sealed(self.claim_id, sent_at, seen, data.get("seal", "")):
-            self.add_error(None, OLD_PAGE)
+            self.add_error("seen", OLD_PAGE)  # which forgets them, too
         if outcome == self.CANCEL:
             if not data["why"]:
                 self.add_error("details", _("Choose why the order is canceled."))
             _ask_for_words(self)
-        elif outcome in self.CALLBACKS:
+        elif outcome in self.CALLBACKS and data.get("seen"):
             self._clean_callback(self.CALLBACKS[outcome])
         elif outcome == Outcome.HANDED_OVER and not (data["why"] or data.get("handover_reason")):
             self.add_error("handover_reason", _("Say why you are handing the customer over."))
@@ -155,7 +155,7 @@ class OutcomeForm(Form):
         if preset and (shown_at is None or abs(now - shown_at) > OLDEST_PAGE):
             self.add_error(None, OLD_PAGE)
             return
-        windows = hours.of_customer(self.cleaned_data.get("seen", {}), FARTHEST_CALLBACK.days + 1)
+        windows = hours.of_customer(self.cleaned_data["seen"], FARTHEST_CALLBACK.days + 1)
         if preset and shown_at:
             at = planning.presets(shown_at, windows).get(preset)
         if at is None or not now < at < now + FARTHEST_CALLBACK:
@@ -172,7 +172,7 @@ class OutcomeForm(Form):
 
     @property
     def seen_versions(self) -> dict[UUID, int]:
-        """The versions that the page showed, as far as they can be read."""
+        """The versions that the page showed; empty when they cannot be read or its seal is not ours."""
         return getattr(self, "cleaned_data", {}).get("seen") or {}
 
     @property

@@ -4,7 +4,9 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk import shown
@@ -102,6 +104,19 @@ def test_only_what_the_screen_showed_is_decided(forged: str, alice: Account, ord
     assert "Porte bleue" in response.content.decode()
     order.refresh_from_db()
     assert order.version == 1
+
+
+def test_what_no_screen_showed_is_not_looked_up(screen: Screen) -> None:
+    """A thousand orders without a seal, say: nor is it said of any of them that it has changed."""
+    seen = [f"{screen.pending[0].id}:7", *(f"{uuid4()}:1" for _ in range(3))]
+    responses, counts = [], []
+    for forged in ({}, {"seen": seen}):
+        with CaptureQueriesContext(connection) as queries:
+            responses.append(screen.press("no_answer", seal="x", **forged))
+        counts.append(len(queries))
+    assert [response.status_code for response in responses] == [422, 422]
+    assert "has changed" not in responses[1].content.decode()
+    assert counts[0] == counts[1]
 
 
 def test_an_outcome_names_an_order_of_its_screen(alice: Account, order: Order, screen: Screen) -> None:
