@@ -171,6 +171,12 @@ class OutcomeForm(Form):
         return data["outcome"] == self.CONFIRM and data["asked"] != data["order"]
 
     @property
+    def written(self) -> str:
+        """Everything that was typed in words, also in panels that are closed, to be shown again."""
+        names = ("details", "handover_reason", "skip_reason", "note")
+        return "\n".join(filter(None, (self.data.get(name) for name in names)))
+
+    @property
     def seen_versions(self) -> dict[UUID, int]:
         """The versions that the page showed; empty when they cannot be read or its seal is not ours."""
         return getattr(self, "cleaned_data", {}).get("seen") or {}

@@ -313,7 +313,7 @@ def _write(form: OutcomeForm) -> None:
 def _gone(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int
 ) -> TemplateResponse:
-    """Why the customer is not the agent's or has nothing left to decide, with the typed note and links to the orders
+    """Why the customer is not the agent's or has nothing left to decide, with what was typed and links to the orders
     that the page had. An order's phone number may have changed meanwhile.
     """
     seen = form.seen_versions if form else {}
@@ -334,7 +334,7 @@ def _gone(
         "says": says,
         "is_refused": is_refused,
         "claim_id": claim_id,
-        "note": form.data.get("note", "") if form else "",
+        "note": form.written if form else "",
         "drafts": shown.draft_prefix(request.user),
         "again": again,
         "links": [] if again else [_link(order) for order in had],

@@ -581,6 +581,19 @@ def test_the_screen_learns_of_edits_and_new_orders(alice: Account, agent: User, 
     ]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "field"),
+    [("cancel", "details"), ("handed_over", "handover_reason"), ("skipped", "skip_reason")],
+)
+def test_all_that_was_written_about_a_customer_who_is_gone_is_shown_again(
+    outcome: str, field: str, screen: Screen
+) -> None:
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    response = screen.press(outcome, note="Porte bleue", **{field: "Demande le gérant"})
+    assert (response.status_code, CallNote.objects.count()) == (409, 0)
+    assert "Demande le gérant\nPorte bleue</textarea>" in response.content.decode()
+
+
 def test_the_screen_learns_that_the_customer_is_gone(
     order: Order, colleague: User, browser: Client, screen: Screen
 ) -> None:
