@@ -1,5 +1,6 @@
 """Pressed twice, pressed too soon, pressed out of reach: in a browser, with a stopwatch."""
 
+import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from tests.agents.desk_browser import DESK, SCREEN, SECOND, call, call_next, cal
 from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
-from tests.harness.background import eventually
+from tests.harness.background import Listening, eventually
 from tests.harness.browser import Visit, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -229,6 +230,59 @@ def test_the_desk_goes_on_though_a_link_in_its_lists_keeps_the_focus(
     expect(promise).to_be_visible()
     page.clock.fast_forward(10_000)
     expect(promise).to_have_count(0)
+
+
+@pytest.mark.parametrize("focused", [True, False])
+def test_the_desk_takes_nothing_away_under_a_finger(focused: bool, visit: Visits, alice: Account, agent: User) -> None:
+    """A press moves no focus on what has it, nor at all in Safari and on some phones."""
+    (order,) = customers(alice, 1)
+    waits(order, CallState.CALLBACK, agent=agent)
+    person = visit()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=DESK)
+    button, counts = page.get_by_role("button", name="Call now"), page.get_by_label("What waits")
+    if focused:  # for so long that it is not in use, and the line was away
+        button.focus()
+        page.route("**/now/", lambda route: route.abort())
+        with page.expect_event("requestfailed"):
+            page.clock.fast_forward(31_000)
+        page.unroute("**/now/")
+    else:
+        page.evaluate("addEventListener('mousedown', event => event.preventDefault())")
+    button.hover()
+    page.mouse.down()
+    before = counts.inner_text()
+    make_order(alice, phone="0770000000")
+    page.clock.fast_forward(11_000)
+    expect(counts).not_to_have_text(before, use_inner_text=True)
+    page.mouse.up()
+    calls(page, "Customer 0")
+
+
+class Cut(Listening):
+    """A server whose answers break off behind their headers."""
+
+    async def listen(self) -> list[asyncio.Server]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        return [server]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n<p>")
+        writer.close()
+
+
+def test_the_desk_says_so_when_an_answer_breaks_off(visit: Visits, alice: Account, agent: User) -> None:
+    person = visit()
+    person.page.clock.install()
+    page = person.sign_in("samira", to=DESK)
+    with Cut() as there:
+        page.route("**/desk/now/", lambda route: route.continue_(url=f"http://127.0.0.1:{there.port}/"))
+        page.route("**/healthz", lambda route: route.abort())
+        page.clock.fast_forward(10_000)
+        expect(page.locator(".away")).to_contain_text("The service does not answer.")
 
 
 def test_a_browser_that_is_wrong_that_it_is_offline_does_not_stop_an_agent(

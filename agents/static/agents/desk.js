@@ -5,17 +5,23 @@
 (() => {
   const lists = document.querySelector("[data-now]");
   const title = document.title;
-  const STAYS = 30_000; // ms, from the last use of the keyboard or the last move of the focus
+  const STAYS = 30_000; // ms, from the last use of the keyboard or pointer, or the last move of the focus
   let usedAt = 0;
+  let used = null; // not every press moves the focus
 
-  for (const use of ["focusin", "keydown"]) document.addEventListener(use, () => (usedAt = performance.now()));
+  for (const use of ["focusin", "keydown", "pointerdown"]) {
+    document.addEventListener(use, ({ target }) => {
+      usedAt = performance.now();
+      used = target;
+    });
+  }
 
   function show(page) {
     const isInUse = performance.now() - usedAt < STAYS;
     for (const id of ["now-counters", "now-next", "now-lists"]) {
       const [now, next] = [document, page].map((each) => each.getElementById(id));
       // Do not replace what somebody is about to press. A link opened in another tab keeps the focus, though.
-      if (!next || next === now || (isInUse && now.contains(document.activeElement))) continue;
+      if (!next || next === now || (isInUse && [document.activeElement, used].some((each) => now.contains(each)))) continue;
       now.replaceChildren(...next.childNodes);
       Object.assign(now.dataset, next.dataset);
     }
@@ -27,9 +33,9 @@
     if (document.hidden || pressing.isSent()) return;
     const answer = await pressing.ask(lists.dataset.now);
     if (pressing.isLockedOut(answer)) return location.reload(); // to the login, or why not
-    if (!answer?.ok) return void pressing.check();
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (!pressing.isSent()) show(page); // or it may hold the form being sent
+    const text = answer?.ok ? await answer.text().catch(() => null) : null; // a line may be cut within the answer
+    if (text === null) return void pressing.check();
+    if (!pressing.isSent()) show(new DOMParser().parseFromString(text, "text/html")); // or it may hold the form being sent
   }
 
   setInterval(look, lists.dataset.lookedEvery * 1000);
