@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from agents.desk import claims
+from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
@@ -140,6 +141,22 @@ def test_orders_are_moved_with_the_keyboard_alone(
         ("Customer 0", "shipped"),
         ("Customer 1", "confirmed"),
     ]
+
+
+def test_enter_at_a_box_of_the_review_list_calls_nobody(
+    visit: Callable[..., Any], order: Order, supervisor: User
+) -> None:
+    Order.objects.update(call_state=CallState.REVIEW)
+    page = visit().sign_in(supervisor.username, to="/console/review/")
+    box, sent = page.get_by_label("Choose the order of Amine Benali"), list[str]()
+    page.on("request", lambda request: sent.append(request.url))
+    box.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="In progress").click()
+    page.wait_for_url("**/console/claims/")
+    assert not [address for address in sent if "/desk/" in address or "/review/" in address]
+    assert not Claim.objects.exists()
 
 
 def test_the_bar_says_how_many_are_chosen_and_hides_nothing(

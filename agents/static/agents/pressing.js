@@ -92,7 +92,7 @@ const pressing = (() => {
       event.stopPropagation();
       return;
     }
-    if (form.method !== "post") return;
+    if ((submitter?.formMethod || form.method) !== "post") return;
     event.preventDefault();
     clearTimeout(stopping); // of what was sent before
     set("sent", true);
