@@ -17,29 +17,37 @@ from agents.models import CallingRules
 
 OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
 # One row for each account and day with calling hours, or two if the day has a break: from when until when. `{accounts}`
-# and `{days}` select them. A merchant without rules has the defaults of CallingRules.
+# and `{days}` select them. A merchant without rules has the defaults of CallingRules. The few periods of these days are
+# read once for all accounts. Of several, openings and closings go before seasons, then a merchant's own before those of
+# all, then the latest.
 WINDOWS = """
-    WITH day AS (
-        SELECT a.id AS account_id, d.day,
-            COALESCE(p.opens_at, r.opens_at, %(opens_at)s) AS opens_at,
-            COALESCE(p.closes_at, r.closes_at, %(closes_at)s) AS closes_at,
-            CASE WHEN p.opens_at IS NULL THEN r.break_from ELSE p.break_from END AS break_from,
-            CASE WHEN p.opens_at IS NULL THEN r.break_until ELSE p.break_until END AS break_until
-        FROM accounts_account a
-        CROSS JOIN (
-            SELECT (statement_timestamp() AT TIME ZONE 'Africa/Algiers')::date + n AS day
-            FROM generate_series(0, {days}) AS n
-        ) d
-        LEFT JOIN agents_callingrules r ON r.account_id = a.id
-        LEFT JOIN LATERAL (
-            SELECT p.opens_at, p.closes_at, p.break_from, p.break_until, p.is_opening, p.is_closed
-            FROM agents_callingperiod p
-            WHERE d.day BETWEEN p.first_day AND p.last_day AND (p.account_id = a.id OR p.account_id IS NULL)
-            ORDER BY p.is_opening OR p.is_closed DESC, p.account_id IS NULL, p.id DESC LIMIT 1
-        ) p ON TRUE
-        WHERE {accounts} AND p.is_closed IS NOT TRUE AND (p.is_opening IS TRUE OR NOT (
-            extract(isodow FROM d.day)::integer = ANY(COALESCE(r.days_off, %(days_off)s))
-            OR r.keeps_holidays IS TRUE AND EXISTS (SELECT FROM agents_publicholiday h WHERE h.day = d.day)
+    WITH asked AS (
+        SELECT (statement_timestamp() AT TIME ZONE 'Africa/Algiers')::date + n AS day
+        FROM generate_series(0, {days}) AS n
+    ), of_day AS (
+        SELECT DISTINCT ON (p.account_id, asked.day)
+            p.account_id, asked.day, p.is_opening OR p.is_closed AS goes_first, p AS period
+        FROM agents_callingperiod p JOIN asked ON asked.day BETWEEN p.first_day AND p.last_day
+        WHERE p.account_id IS NULL OR p.account_id IN (SELECT a.id FROM accounts_account a WHERE {accounts})
+        ORDER BY p.account_id, asked.day, goes_first DESC, p.id DESC
+    ), found AS (
+        SELECT a.id AS account_id, asked.day,
+            CASE WHEN own.day IS NULL OR every.goes_first AND NOT own.goes_first THEN every.period ELSE own.period END
+                AS p
+        FROM accounts_account a CROSS JOIN asked
+        LEFT JOIN of_day own ON own.account_id = a.id AND own.day = asked.day
+        LEFT JOIN of_day every ON every.account_id IS NULL AND every.day = asked.day
+        WHERE {accounts}
+    ), day AS (
+        SELECT account_id, day,
+            COALESCE((p).opens_at, r.opens_at, %(opens_at)s) AS opens_at,
+            COALESCE((p).closes_at, r.closes_at, %(closes_at)s) AS closes_at,
+            CASE WHEN (p).opens_at IS NULL THEN r.break_from ELSE (p).break_from END AS break_from,
+            CASE WHEN (p).opens_at IS NULL THEN r.break_until ELSE (p).break_until END AS break_until
+        FROM found LEFT JOIN agents_callingrules r USING (account_id)
+        WHERE (p).is_closed IS NOT TRUE AND ((p).is_opening IS TRUE OR NOT (
+            extract(isodow FROM day)::integer = ANY(COALESCE(r.days_off, %(days_off)s))
+            OR r.keeps_holidays IS TRUE AND EXISTS (SELECT FROM agents_publicholiday h WHERE h.day = found.day)
         ))
     )
     SELECT account_id, (day + opens_at) AT TIME ZONE 'Africa/Algiers' AS opens_at,

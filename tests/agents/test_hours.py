@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.formats import date_format
@@ -26,10 +27,11 @@ from orders.models import CallNote, CallState, Order
 from tests.agents.public_holidays import YEARS, table
 from tests.agents.screens import DESK, next_order, take
 from tests.agents.states import waits
-from tests.factories import make_order, make_orders
+from tests.factories import AccountFactory, AgentFactory, make_order, make_orders
 from tests.harness.background import Background, open_transaction
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
+from tests.harness.plans import rows_read
 
 CLOSED = "calling hours: only call a customer who has called you."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
@@ -601,3 +603,18 @@ def test_hours_of_other_merchants_and_of_other_days_go_before_none(
     period(charlie)
     period(alice, first_day=tomorrow, last_day=tomorrow)
     assert "takes precedence" not in browser.get("/console/periods/").content.decode()
+
+
+def test_periods_are_read_once_however_many_merchants_and_days_are_asked_for(alice: Account) -> None:
+    for account in AccountFactory.create_batch(30):
+        make_order(account)
+    season = {"name": "Ramadan", "first_day": days.today(), "last_day": days.today() + timedelta(days=20), **ALL_DAY}
+    CallingPeriod.objects.create(**season)
+    CallingPeriod.objects.create(**season | {"account": alice, "opens_at": time(9)})
+    with CaptureQueriesContext(connection) as queries:
+        assert overview.next_call(AgentFactory())
+        assert claims.next_customer(AgentFactory())
+    asked = [each["sql"] for each in queries if "agents_callingperiod" in each["sql"]]
+    assert len(asked) >= 2
+    for sql in asked:
+        assert rows_read(sql, "agents_callingperiod") <= 2
