@@ -41,8 +41,8 @@ class Edit:
 
     The codes belong to the texts beside them, as in an import; an empty second phone removes it. `line_changes` maps
     item ids to new columns; a quantity of 0 removes the line. `added` lines are appended. Instead of both, `lines`
-    replace all lines. Added lines and these are rows as in an import. Without a `total_amount` the total keeps the
-    order's `discount`; `more_discount` is taken off besides.
+    replace all lines. Added lines and these are rows as in an import. A total that is not given is the new full price
+    less the `discount`, which is negative where the total is above.
     """
 
     customer_name: str | None = None
@@ -59,7 +59,7 @@ class Edit:
     notes: str | None = None
     shipping_fee: Decimal | None = None
     total_amount: Decimal | None = None
-    more_discount: Decimal = Decimal(0)
+    discount: Decimal | None = None
     line_changes: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     added: list[dict[str, Any]] = field(default_factory=list)
     lines: list[dict[str, Any]] | None = None
@@ -96,7 +96,7 @@ def apply(order: Order, changes: Edit, *, actor: Actor) -> None:
     or more than MAX_LINES would be left, or the total would leave its bounds; then the transaction must be rolled back.
     """
     before = list(order.items.order_by("position"))
-    new_discount = discount(order, before) + changes.more_discount
+    new_discount = discount(order, before) if changes.discount is None else changes.discount
     line_edits, after = _write_lines(order, before, changes)
     wanted = [*_field_changes(order, changes), *_sum_changes(order, after, new_discount, changes)]
     written = [change for change in wanted if change.old != change.new]

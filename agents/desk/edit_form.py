@@ -129,7 +129,7 @@ class EditForm(Form):
     ) -> None:
         self.order = order
         discount = editing.discount(order, items)
-        self.discount_before, self.surcharge = max(discount, Decimal()), max(-discount, Decimal())
+        self.surcharge = max(-discount, Decimal())
         initial = {
             "version": order.version,
             "customer_name": order.customer_name,
@@ -140,7 +140,7 @@ class EditForm(Form):
             "delivery_type": order.delivery_type,
             "shipping_fee": written_amount(order.shipping_fee),
             "fee_for": f"{order.wilaya_code}-{order.delivery_type}",
-            "discount": written_amount(self.discount_before) if self.discount_before else "",
+            "discount": written_amount(discount) if discount > 0 else "",
         }
         self.before = initial
         super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s")
@@ -323,7 +323,7 @@ class EditForm(Form):
             phone = data["customer_phone_2"]
             edit.customer_phone_2, edit.phone_2_e164 = phone, phones.to_e164(phone) if phone else ""
         if "discount" in self.data:
-            edit.more_discount = (data["discount"] or Decimal()) - self.discount_before
+            edit.discount = (data["discount"] or Decimal()) - self.surcharge
         if wilaya.code != order.wilaya_code:
             edit.customer_wilaya, edit.wilaya_code = str(wilaya), wilaya.code
         if wilaya.code != order.wilaya_code or (commune.code if commune else None) != order.commune_code:
