@@ -104,9 +104,8 @@ class Table:
                 self._encoding = encoding
             else:
                 raise UnreadableTable(_NOT_UTF_8.format(self))
-        self._above, groups = _find_header((cells for *_, cells in self._all_records()), columns)
-        header = next(islice(self._all_records(), self._above, None), (1, 1, []))[2]
-        self.header = header = [title or group for title, group in zip_longest(header, groups, fillvalue="")]
+        self._above, self.header = _find_header((cells for *_, cells in self._all_records()), columns)
+        header = self.header
         if not any(header):
             which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
             raise UnreadableTable(f"{self}{which}. Its first line must name the columns.")
@@ -192,7 +191,7 @@ class Table:
 
 
 def _find_header(rows: Iterator[list[str]], columns: tuple[Column, ...]) -> tuple[int, list[str]]:
-    """How many rows precede the header, and the last one's cells if they name groups of columns."""
+    """How many rows precede the header, and its cells: those without a title have that of their group above it."""
     numbered = enumerate(islice(rows, MAX_ABOVE + 1))
     titles: dict[int, list[str]] = {}
     for above, cells in numbered:
@@ -201,20 +200,22 @@ def _find_header(rows: Iterator[list[str]], columns: tuple[Column, ...]) -> tupl
         if any(cells):
             titles[above] = cells
         if len(titles) > MAX_TITLES:
-            return min(titles), []
+            return min(titles.items())
     else:
-        return min(titles, default=0), []
-    if (title := _title_in_its_place(titles, cells, columns)) is not None:
-        return title, []
+        return min(titles.items(), default=(0, []))
+    if title := _title_in_its_place(titles, cells, columns):
+        return title
     if len(columns) < SURE:
-        return above, []
+        return above, cells
     # Rows with two cells begin here: with the header, or with what stands above it.
     if (named := _count_named(cells, columns)) > 1:
         _, below = next(numbered, (0, []))
         names_more = _count_named(below, columns) >= max(SURE, named + 1)
-        return (above + 1, cells) if names_more and _count_filled(below) > _count_filled(cells) else (above, [])
-    sure = (lower for lower, below in islice(numbered, MAX_TITLES) if _count_named(below, columns) >= SURE)
-    return next(sure, above), []
+        if names_more and _count_filled(below) > _count_filled(cells):
+            return above + 1, [title or group for title, group in zip_longest(below, cells, fillvalue="")]
+        return above, cells
+    sure = ((lower, below) for lower, below in islice(numbered, MAX_TITLES) if _count_named(below, columns) >= SURE)
+    return next(sure, (above, cells))
 
 
 def _count_filled(cells: list[str]) -> int:
@@ -226,12 +227,14 @@ def _count_named(cells: list[str], columns: tuple[Column, ...]) -> int:
     return sum(map(bool, meant(cells, columns)))
 
 
-def _title_in_its_place(titles: dict[int, list[str]], cells: list[str], columns: tuple[Column, ...]) -> int | None:
-    """The place of the title above these cells that is the header, if they are data: as wide, and naming a column."""
+def _title_in_its_place(
+    titles: dict[int, list[str]], cells: list[str], columns: tuple[Column, ...]
+) -> tuple[int, list[str]] | None:
+    """The title above these cells that is the header, and its place, if they are data: as wide, and naming a column."""
     if not any(cell[:1].isdigit() for cell in cells) or _count_named(cells, columns):
         return None
     wide = ((above, title) for above, title in titles.items() if len(title) >= len(cells))
-    return next((above for above, title in wide if _count_named(title, columns)), None)
+    return next(((above, title) for above, title in wide if _count_named(title, columns)), None)
 
 
 @contextmanager
