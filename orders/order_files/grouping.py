@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from typing import Any
 
 from codservice import values
@@ -64,6 +65,14 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
         yield held.rows
 
 
+class _Total(Enum):
+    """Whose sums a row of totals has."""
+
+    OF_ORDER = auto()
+    OF_FILE = auto()
+    OF_NOTHING = auto()
+
+
 class _Held:
     """The rows of the present order so far, and the sums of the lines above."""
 
@@ -79,17 +88,16 @@ class _Held:
     def take(self, row: Row, below: Row) -> Entry:
         """Add a row to the order, or begin the next one with it. Returns the order that has ended, or nothing."""
         figures = totals.quantity_and_price(row.cells)
-        sums = self._sums_in(row, figures)
-        is_sum = totals.is_total(row, is_foot=sums is self.of_file)
-        goes_on = self._goes_on(row, below, sums, is_sum=is_sum)
+        total = self._total_in(row, figures)
+        goes_on = self._goes_on(row, below, total)
         ended: Entry = []
         if not goes_on or len(self.rows) == MAX_ROWS:
             ended, self.rows, self.text = self.rows, [], 0
         if not goes_on:
             self.number, self.first = _number(row), row.cells
-            self.is_open = any(map(row.cells.get, WHOSE)) and not is_sum
+            self.is_open = any(map(row.cells.get, WHOSE)) and total is None
             self.of_order = totals.Sums(with_constants(self.constants, row.cells))
-        if not (is_sum and sums):
+        if total in (None, _Total.OF_NOTHING):
             self.of_file.add(figures)
             self.of_order.add(figures)
         self.rows.append(row)
@@ -98,29 +106,34 @@ class _Held:
             raise UnreadableTable(f"The file has too much text in row {row.line}.")
         return ended
 
-    def _sums_in(self, row: Row, figures: totals.QuantityAndPrice | None) -> totals.Sums | None:
-        """Those sums, of the order or else of the file, that the row's figures are; None if they are neither."""
-        if is_of_report(row.cells):  # rows are missing there, so that no sums are right
-            return None
-        said = figures or totals.quantity_and_price(with_constants({"quantity": "1"}, row.cells))
-        return next((sums for sums in (self.of_order, self.of_file) if sums.are(said)), None)
+    def _total_in(self, row: Row, figures: totals.QuantityAndPrice | None) -> _Total | None:
+        """Which total the row is, if it is one. At a file's first order, that is the order's rather than the file's."""
+        total = _Total.OF_NOTHING
+        if not is_of_report(row.cells):  # rows are missing there, so that no sums are right
+            said = figures or totals.quantity_and_price(with_constants({"quantity": "1"}, row.cells))
+            if self.of_order.are(said):
+                total = _Total.OF_ORDER
+            elif self.of_file.are(said):
+                total = _Total.OF_FILE
+        return total if totals.is_total(row, is_foot=total is _Total.OF_FILE) else None
 
-    def _goes_on(self, row: Row, below: Row, sums: totals.Sums | None, *, is_sum: bool) -> bool:
+    def _goes_on(self, row: Row, below: Row, total: _Total | None) -> bool:
         """Whether the row belongs to the order, too."""
         number = _number(row)
         if number and number == self.number:
             return True
         if not self.is_open or row.is_apart:
             return False
-        if not is_sum:
-            return _is_left_behind(row.cells, self.first) if number else _goes_on(row.cells)
-        if not sums and totals.is_priced(row.cells):
+        if total is None:
+            return _is_left_behind(row.cells, self.first) if number else _continues(row.cells)
+        if total is _Total.OF_NOTHING and totals.is_priced(row.cells):
             return True
         # A total of the order, if the row below it belongs to the order. Rows below the file's foot belong to none.
         if number_below := _number(below):
             return number_below == self.number
-        is_foot = sums is self.of_file
-        return not (is_foot or below.is_apart) and _goes_on(below.cells) and totals.is_line(below, self.constants)
+        if total is _Total.OF_FILE or below.is_apart:
+            return False
+        return _continues(below.cells) and totals.is_line(below, self.constants)
 
 
 def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
@@ -179,7 +192,7 @@ def to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:
     return entry, errors
 
 
-def _goes_on(cells: Mapping[str, str]) -> bool:
+def _continues(cells: Mapping[str, str]) -> bool:
     """Whether a row has a line, but neither number nor customer, and so continues the order above."""
     return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku", *DETAILS)))
 
