@@ -74,6 +74,10 @@ class _Lost(Exception):
     """Another worker has the upload by now, or it was stopped, or this worker is stopping."""
 
 
+class _SentAgain(Exception):
+    """A later upload of the same file has come as far and takes this one's place."""
+
+
 class _OfAnotherVersion(Exception):
     """The columns were matched by a newer version that knows more of them. Its workers will take in all of them."""
 
@@ -108,12 +112,14 @@ def _work_at(upload: Upload) -> None:
             _end(upload, Status.FAILED, _GIVEN_UP)
         elif _is_closed(upload.account_id):
             _end(upload, Status.STOPPED)
-        elif _is_sent_again(upload):
-            _end(upload, Status.STOPPED, _SENT_AGAIN)
-        elif upload.status == Status.READING:
-            _read(upload)
         else:
-            _take_in(upload)
+            _need_newest(upload)
+            if upload.status == Status.READING:
+                _read(upload)
+            else:
+                _take_in(upload)
+    except _SentAgain:
+        _end(upload, Status.STOPPED, _SENT_AGAIN)
     except UnreadableTable as error:
         _end(upload, Status.FAILED, str(error))
 
@@ -130,10 +136,11 @@ def _uploads_of_same_file(upload: Upload) -> QuerySet[Upload]:
     return Upload.objects.filter(**same).exclude(digest="")
 
 
-def _is_sent_again(upload: Upload) -> bool:
-    """Whether a later try has come as far. Until then this one goes on: the other's columns may never be matched."""
+def _need_newest(upload: Upload) -> None:
+    """Raise _SentAgain if a later try has come as far. Until then this one goes on, as that may never be matched."""
     as_far = [Status.RUNNING, Status.DONE, *([Status.MATCHING] if upload.status == Status.READING else [])]
-    return _uploads_of_same_file(upload).filter(id__gt=upload.id, status__in=as_far).exists()
+    if _uploads_of_same_file(upload).filter(id__gt=upload.id, status__in=as_far).exists():
+        raise _SentAgain
 
 
 def give_way(earlier: QuerySet[Upload]) -> None:
@@ -166,9 +173,7 @@ def _read(upload: Upload) -> None:
         upload.change(claimed_until=Now() + READING_LEASE)
     with tempfile.TemporaryFile() as file:  # unnamed, so that a killed worker leaves nothing behind
         upload.digest = _fetch(upload, file)
-        if _is_sent_again(upload):
-            _end(upload, Status.STOPPED, _SENT_AGAIN)
-            return
+        _need_newest(upload)
         table = Table(Path(upload.name), columns=KINDS[upload.kind].intake.columns, file=file, by_place=True)
         with _held(upload):
             Block.objects.filter(upload=upload).delete()  # of an earlier try
@@ -183,9 +188,7 @@ def _read(upload: Upload) -> None:
         raise UnreadableTable("The file has no rows below its first line.")
     with _held(upload):
         Account.lock(upload.account_id)  # another worker may have read the same file meanwhile
-        if _is_sent_again(upload):
-            upload.end(Status.STOPPED, _SENT_AGAIN)
-            return
+        _need_newest(upload)
         give_way(_uploads_of_same_file(upload).filter(id__lt=upload.id, status=Status.MATCHING))
         Piece.objects.filter(upload=upload).delete()
         upload.change(
@@ -253,8 +256,9 @@ def _take_in(upload: Upload) -> None:
     for batch in batches(entries, intake.batch):
         _take_batch(upload, intake, batch)
         is_over = _stopping.is_set() or time.monotonic() > until
-        if is_over or _is_closed(upload.account_id) or _is_sent_again(upload):
+        if is_over or _is_closed(upload.account_id):
             return
+        _need_newest(upload)
     if upload.rows_done == upload.row_count:
         _end(upload, Status.DONE)
     else:  # some of its rows are gone
