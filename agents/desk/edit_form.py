@@ -144,11 +144,16 @@ class EditForm(Form):
         }
         self.before = initial
         super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s")
-        self.lines = self._lines(items)
+        offered = self._lines(items)
+        self.lines = [line for line in offered if line.item or line.product]
+        self.is_one_gone = len(self.lines) < len(offered)
+        for line in self.lines:
+            self._add_fields(line)
 
     # --- Lines -------------------------------------------------------------------------------------------------------
 
     def _lines(self, items: Sequence[OrderItem]) -> list[Line]:
+        """The order's lines and the added ones, even if their products are no longer sold."""
         said = self.data or self.initial
         added = [key for key in _NEW_KEYS if f"product-{key}" in said]
         self.is_full = len(added) == MOST_ADDED  # no more products until this is saved
@@ -156,17 +161,12 @@ class EditForm(Form):
         chosen = {key: values.uuid_or_none(said.get(f"product-{key}")) for key in keys}
         wanted = {*chosen.values(), *(item.product_id for item in items)} - {None}
         catalog = Product.objects.filter(account=self.order.account_id).in_bulk(wanted) if wanted else {}
-        lines, self.is_one_gone = [], False
-        for key, item in keys.items():
+        lines = []
+        for number, (key, item) in enumerate(keys.items()):
             product = catalog.get(chosen[key])
             if product is None or not product.is_active:
                 product = catalog.get(item.product_id) if item else None
-            line = Line(self, key, item, product, is_detailed=item is None or len(lines) < MOST_DETAILED)
-            if item or product:
-                lines.append(line)
-                self._add_fields(line)
-            else:
-                self.is_one_gone = True
+            lines.append(Line(self, key, item, product, is_detailed=item is None or number < MOST_DETAILED))
         return lines
 
     def _add_fields(self, line: Line) -> None:
