@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
-from codservice.errors import Errors, Invalid
+from codservice.errors import Errors, Invalid, read_all
 from codservice.files.headings import Column, words
 from codservice.files.intake import FAILED, NO_NUMBER, SHORTENED, Entry, Intake, Taken, has_failed
 from orders import shipments
@@ -152,33 +152,45 @@ class ShipmentRows(Intake):
 
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
     """Read a row as a shipment; the shop's own number names an order only within an account. Raises Invalid."""
-    errors: Errors = {}
-    named_by, external_id, reason = _named_by(cells), None, ""
+    named_by = _named_by(cells)
     if failed := [name for name in (named_by, "status", "reason") if has_failed(cells.get(name, ""))]:
         raise Invalid({name: [FAILED] for name in failed})
-    number = cells.get(named_by, "")
-    order_id = values.uuid_or_none(number)
+    (order_id, external_id), status, reason = read_all(
+        lambda: _read_number(named_by, cells.get(named_by, ""), in_account=in_account),
+        lambda: _read_status(cells.get("status", "")),
+        lambda: _read_reason(cells.get("reason", "")),
+    )
+    return shipments.Shipment(status, order_id, external_id, reason)
+
+
+def _read_number(named_by: str, number: str, *, in_account: bool) -> tuple[UUID | None, str | None]:
+    """The id and the shop's own number that the order may have."""
     if not number:
-        errors["order_id"] = ["Enter the order's id here, or the shop's own number under external_id."]
-    elif order_id is None and not in_account:
-        errors[named_by] = [_WITHOUT_ACCOUNT[named_by]]
-    elif in_account:
+        raise Invalid({"order_id": ["Enter the order's id here, or the shop's own number under external_id."]})
+    order_id = values.uuid_or_none(number)
+    if in_account:
         try:
-            external_id = values.text(number, max_length=64)
+            return order_id, values.text(number, max_length=64)
         except ValueError:
-            errors[named_by] = ["No order can have it."]
-    said = cells.get("status", "")
+            raise Invalid({named_by: ["No order can have it."]}) from None
+    if order_id is None:
+        raise Invalid({named_by: [_WITHOUT_ACCOUNT[named_by]]})
+    return order_id, None
+
+
+def _read_status(said: str) -> Status:
     word = _plain(said)
     status = None if _is_doubted(said) else _STATUSES.get(word)
     if status is None:
-        errors["status"] = [_UNDECIDED if word in map(_plain, UNDECIDED) else _NO_STATUS]
+        raise Invalid({"status": [_UNDECIDED if word in map(_plain, UNDECIDED) else _NO_STATUS]})
+    return status
+
+
+def _read_reason(said: str) -> str:
     try:
-        reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
+        return values.text(said, max_length=500, free=True, may_be_blank=True)
     except ValueError as error:
-        errors["reason"] = [str(error)]
-    if errors or status is None:
-        raise Invalid(errors)
-    return shipments.Shipment(status, order_id, external_id, reason)
+        raise Invalid({"reason": [str(error)]}) from None
 
 
 def _plain(word: str) -> str:
