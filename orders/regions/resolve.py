@@ -91,6 +91,12 @@ class _Text:
                     found.append(some)
         return found
 
+    def readings(self) -> list[list[list[str]]]:
+        """The names in it, split more and more. A further split that finds no others is left out."""
+        # _STRONG twice: after the first split, a full stop that was before another separator ends a part.
+        splits = [self.names(), self.names(_STRONG, _STRONG), self.names(_STRONG, _WEAK)]
+        return [names for number, names in enumerate(splits) if names not in splits[:number]]
+
 
 # --- Names ------------------------------------------------------------------------------------------------------------
 
@@ -211,22 +217,25 @@ class Candidates(ABC, Generic[Place]):
         parsed = _Text(text)
         if parsed.is_foreign or len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
             return None
-        # The whole text as one name; its digits may be chat letters. Two together are a code all the same ("Oran22").
-        if not parsed.numbers or any(char in CHAT_DIGITS for char in text):
-            scripts = {is_arabic(word) for word in parsed.whole}
-            codes = [number for number in parsed.numbers if len(number) > 1]
-            place = None
-            if len(scripts) == 1:
-                words = [word for word in parsed.whole if word not in codes]
-                place = self.index.by_key(parsed.whole) or (self.index.by_key(words) if words else None)
-            if place and all(self.belongs(place, code) for code in codes):
-                return place
-        # As one place that is named once or several times, split more and more. _STRONG twice: after the first split, a
-        # full stop that was before another separator ends a part.
-        readings: list[list[list[str]]] = []
-        for names in (parsed.names(), parsed.names(_STRONG, _STRONG), parsed.names(_STRONG, _WEAK)):
-            if names not in readings:
-                readings.append(names)
+        return self._as_one_name(parsed, text) or self._as_parts(parsed)
+
+    def _as_one_name(self, parsed: _Text, text: str) -> Place | None:
+        """The place whose name is the whole text.
+
+        Digits in it may be chat letters. Two together are a code all the same ("Oran22").
+        """
+        if parsed.numbers and not any(char in CHAT_DIGITS for char in text):
+            return None
+        if len({is_arabic(word) for word in parsed.whole}) != 1:
+            return None
+        codes = [number for number in parsed.numbers if len(number) > 1]
+        words = [word for word in parsed.whole if word not in codes]
+        place = self.index.by_key(parsed.whole) or (self.index.by_key(words) if words else None)
+        return place if place and all(self.belongs(place, code) for code in codes) else None
+
+    def _as_parts(self, parsed: _Text) -> Place | None:
+        """The one place that the text names, once or several times."""
+        readings = parsed.readings()
         found = (self._united(names, one) for one in (self.index.by_key, self._by_key_or_nearest) for names in readings)
         place = next((place for place in found if place), None)
         if place is None and self.around:  # as a commune with its wilaya directly before or after it
