@@ -178,10 +178,10 @@ def page(request: HttpRequest) -> HttpResponse:
         column=column,
         tiles=_tiles(summary, chosen),
         chart=_day_chart(column, rows, chosen) if chosen["by"] == "day" else None,
-        rows=charts.rows([column.bar(names[row.key].text, row) for row in rows]),
+        rows=charts.rows([column.bar(names[row.key].text, row) for row in rows]) if chosen["by"] != "day" else [],
         table=[
             (
-                _shown_name(names[row.key], chosen["by"]),
+                names[row.key].text,
                 _day_address(row, chosen),
                 _cells(row, _orders_address(chosen, **names[row.key].query)),
             )
@@ -207,7 +207,9 @@ def as_csv(request: HttpRequest) -> HttpResponseBase:
     chosen = form.cleaned_data
     summary = performance.read(chosen["first"], chosen["last"], chosen["by"])
     names = _names([row.key for row in summary.rows], chosen["by"])
-    named = [("all", summary.total), *((names[row.key].text, row) for row in summary.rows)]
+    # Days are in ISO format, for spreadsheets.
+    texts = [row.key if chosen["by"] == "day" else names[row.key].text for row in summary.rows]
+    named = [("all", summary.total), *zip(texts, summary.rows, strict=True)]
     if summary.others:
         named.append((_("All others"), summary.others))
     header = [chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)]
@@ -226,7 +228,8 @@ def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
     """The names of rows by their keys, read by one statement for agents, merchants or products."""
     match by:
         case "day":
-            return {key: Name(key, {"did_first": key, "did_last": key}) for key in keys}
+            written = {key: formats.date_format(date.fromisoformat(key), "j N Y") for key in keys}
+            return {key: Name(text, {"did_first": key, "did_last": key}) for key, text in written.items()}
         case "wilaya":
             return {key: Name(f"{key} {wilaya(key)}", {"wilaya": key}) for key in keys}
         case "hour":
@@ -244,11 +247,6 @@ def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
             return {key: Name(shown.get(key, "?"), {"agent": key}) for key in keys}
     shops = {str(id_): name for id_, name in Account.objects.filter(id__in=keys).values_list("id", "name")}
     return {key: Name(shops.get(key, "?"), {"shop": key}) for key in keys}
-
-
-def _shown_name(name: Name, by: str) -> str:
-    """The name as the page shows it. Days are written out; the file keeps them in ISO format for spreadsheets."""
-    return formats.date_format(date.fromisoformat(name.text), "j N Y") if by == "day" else name.text
 
 
 def _orders_address(chosen: dict[str, Any], **query: str) -> str:

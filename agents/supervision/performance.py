@@ -87,23 +87,24 @@ def read(first_day: date, last_day: date, by: str) -> Summary:
     product, lines without one have their name after NAMED as the key.
     """
     own, earlier, others = list[_Row](), list[_Row](), list[_Row]()
-    parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
+    parts, of_reasons = defaultdict[str, list[_Row]](list), defaultdict[str, list[_Row]](list)
     for dimension, day, key, *row in _rows(first_day, last_day, by):
-        if key is None:
-            others += [row] if dimension != Dimension.REASON else []
-        elif dimension == Dimension.NAME:
-            parts[dimension, f"{NAMED}{key}"].append(row)
-        elif dimension != Dimension.ALL:
-            parts[dimension, key].append(row)
-        elif day < first_day:
+        if dimension == Dimension.ALL and day < first_day:
             earlier.append(row)
-        else:
+        elif dimension == Dimension.ALL:
             own.append(row)
             if by == "day":
-                parts[by, day.isoformat()].append(row)
-    reasons = [_together(key, some) for (dimension, key), some in parts.items() if dimension == Dimension.REASON]
-    rows = [_together(key, some) for (dimension, key), some in parts.items() if dimension != Dimension.REASON]
+                parts[day.isoformat()].append(row)
+        elif dimension == Dimension.REASON:
+            if key is not None:
+                of_reasons[key].append(row)
+        elif key is None:
+            others.append(row)
+        else:
+            parts[f"{NAMED}{key}" if dimension == Dimension.NAME else key].append(row)
+    rows = [_together(key, some) for key, some in parts.items()]
     rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
+    reasons = [_together(key, some) for key, some in of_reasons.items()]
     reasons.sort(key=lambda row: (-row.canceled, row.key))
     rest = _together("", others) if others else None
     return Summary(_together("", own), rows, _together("", earlier), reasons, rest)
