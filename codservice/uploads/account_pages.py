@@ -177,21 +177,34 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
         "counts": _counts(upload),
     }
     if upload.status == Status.MATCHING:
-        context["form"] = form = form or MatchForm(upload)
-        read = {str(field.value()) for field, *_constants in form.pairs()}
-        known = ("", *ADDED) if is_of_report(dict.fromkeys(upload.titles, "")) else ("",)
-        context["columns"] = [
-            (place, title, str(place) in read) for place, title in enumerate(upload.titles) if title not in known
-        ]
-        context["has_unread"] = not all(is_read for *_, is_read in context["columns"])
-        context["sample"] = [_titled(cells, upload) for cells in form.rows[:SHOWN_ROWS]]
-        context["same"] = _same(upload)
+        context |= _to_match(upload, form or MatchForm(upload))
     elif upload.status not in Upload.OPEN:
-        refused = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])
-        said = _Reasons(upload)
-        context["refused"] = [(row.line, _first(_own(upload, row)), said.of(row)) for row in refused[:SHOWN_REFUSED]]
-        context["has_more"] = len(refused) > SHOWN_REFUSED
+        context |= _refused_shown(upload)
     return context
+
+
+def _to_match(upload: Upload, form: MatchForm) -> dict[str, Any]:
+    """What is shown beside the form that matches the columns."""
+    read = {str(field.value()) for field, *_constants in form.pairs()}
+    known = ("", *ADDED) if is_of_report(dict.fromkeys(upload.titles, "")) else ("",)
+    columns = [(place, title, str(place) in read) for place, title in enumerate(upload.titles) if title not in known]
+    return {
+        "form": form,
+        "columns": columns,
+        "has_unread": not all(is_read for *_, is_read in columns),
+        "sample": [_titled(cells, upload) for cells in form.rows[:SHOWN_ROWS]],
+        "same": _same(upload),
+    }
+
+
+def _refused_shown(upload: Upload) -> dict[str, Any]:
+    """The first refused rows of an upload that has ended."""
+    rows = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])
+    said = _Reasons(upload)
+    return {
+        "refused": [(row.line, _first(_own(upload, row)), said.of(row)) for row in rows[:SHOWN_REFUSED]],
+        "has_more": len(rows) > SHOWN_REFUSED,
+    }
 
 
 def _first(cells: Sequence[str]) -> list[str]:
