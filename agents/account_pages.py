@@ -52,7 +52,7 @@ class MerchantsRulesForm(rules.HoursForm):
         return super().clean()
 
 
-@account_page
+@account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's rules, in test mode too: calls of test orders are planned by them (`agents.test_mode`)."""
@@ -68,7 +68,7 @@ def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "agents/calling.html", context, status=422 if form.errors else 200)
 
 
-@account_page
+@account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 def script(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's texts, in test mode too. POST saves them; with `preview` it only shows how they read."""

@@ -156,7 +156,7 @@ class StockForm(Form):
 # --- Pages -----------------------------------------------------------------------------------------------------------
 
 
-@account_page
+@account_page()
 @require_safe
 def products(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's products by SKU; `after` is the last SKU of the page before."""
@@ -188,7 +188,7 @@ def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, cata
     return (mine.filter(IsOneOf("id", chosen.ids(account))) if chosen else mine), chosen
 
 
-@account_page
+@account_page()
 @require_safe
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """All products that match the list's filters, as CSV or XLSX that can be uploaded again; uses constant memory."""
@@ -224,7 +224,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "inventory/new.html", {"form": form}, status=422 if form.errors else 200)
 
 
-@account_page
+@account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show or change a product's record, and show its stock with its movements.

@@ -75,7 +75,7 @@ class SearchForm(Form):
         return [self[name] for name in DAYS]
 
 
-@account_page
+@account_page()
 @require_safe
 def orders(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's orders, newest first."""
@@ -101,7 +101,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "orders/orders.html", context, status=status)
 
 
-@account_page
+@account_page()
 @require_safe
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """All orders that match the list's filters, oldest first, as CSV or XLSX; uses constant memory."""

@@ -59,7 +59,7 @@ def _name(code: str, kind: str) -> str:
     return f"{kind}-{code}"
 
 
-@account_page
+@account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 def shipping_fees(request: HttpRequest, account: Account) -> HttpResponse:
     form = FeesForm(request.POST if request.method == "POST" else None, account=account)

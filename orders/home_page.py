@@ -64,7 +64,7 @@ def landing(request: HttpRequest) -> HttpResponse:
     return _home(request)
 
 
-@account_page
+@account_page()
 @require_safe
 def _home(request: HttpRequest, account: Account) -> HttpResponse:
     """The home page; until the first order has arrived, the quick start."""
@@ -244,7 +244,7 @@ def _waits(summary: Summary) -> dict[str, Any]:
 # --- Files -----------------------------------------------------------------------------------------------------------
 
 
-@account_page
+@account_page()
 @require_safe
 def as_csv(request: HttpRequest, account: Account) -> HttpResponseBase:
     """All rows of one of the page's tables as CSV. A rate of few cases is empty; its counts are in the same row."""

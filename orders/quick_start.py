@@ -34,7 +34,7 @@ LANGUAGES = {
 LOOKED_THROUGH = 1000
 
 
-@account_page
+@account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key", "lines")
 def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
@@ -96,7 +96,7 @@ def progress_of(account: Account) -> dict[str, Any]:
     }
 
 
-@account_page
+@account_page()
 @by_itself
 @require_safe
 def progress(request: HttpRequest, account: Account) -> HttpResponse:

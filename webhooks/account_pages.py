@@ -122,7 +122,7 @@ def _webhook(account: Account, id: UUID) -> Webhook:
 # --- Registering -----------------------------------------------------------------------------------------------------
 
 
-@account_page
+@account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def webhooks(request: HttpRequest, account: Account) -> HttpResponse:

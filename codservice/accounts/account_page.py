@@ -1,8 +1,8 @@
 """What the account's pages share: who may use them, and how they ask before a change that cannot be undone."""
 
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
-from typing import Any, Concatenate, NamedTuple, overload
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple
 from urllib.parse import urlsplit
 
 from django.contrib import messages
@@ -38,20 +38,13 @@ class Gone(NamedTuple):
     why: str | Promise = ""
 
 
-@overload
-def account_page(view: View) -> Page: ...
-@overload
 def account_page(
-    *, look: Right = ..., change: Right = ..., takes_out: bool = ..., gone: Gone | None = ...
-) -> Callable[[View], Page]: ...
-def account_page(
-    view: Any = None,
     *,
     look: Right = Right.READ,
     change: Right = Right.WRITE,
     takes_out: bool = False,
     gone: Gone | None = None,
-) -> Any:
+) -> Callable[[View], Page]:
     """A page of an account. The view gets the account that the signed-in person works for, and must show nothing else.
 
     Viewing the page takes the right `look`, and any other method `change` as well. Other people get 403, and strangers
@@ -62,41 +55,44 @@ def account_page(
     that is not found, or that somebody else deletes during the change, gives 404 with the words of `gone`. No browser
     or proxy stores the answers.
     """
-    if view is None:
-        return partial(account_page, look=look, change=change, takes_out=takes_out, gone=gone)
 
-    @wraps(view)
-    def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not request.user.is_authenticated:
-            return sign_in_first(request, door="login", home=reverse("account"))
-        seat = request.seat = team.seat_of(request.user)  # type: ignore[attr-defined]  # for the templates, as those below
-        if seat is None:
-            raise PermissionDenied
-        needed = look if request.method in ("GET", "HEAD") else max(look, change)
-        if seat.right < needed:
-            raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
-        live = seat.account
-        is_frozen = seat.is_closed and max(look, change) > Right.READ and not takes_out
-        request.is_frozen = is_frozen  # type: ignore[attr-defined]
-        if is_frozen and request.method == "POST":
-            messages.error(request, _("This account is closed and can no longer be changed."))
-            return redirect("account")
-        account = shown(request, live)
-        if request.method == "POST" and request.POST.get(MODE, account.mode) != account.mode:
-            messages.error(request, _("Test mode was switched on or off in another page. Nothing was changed here."))
-            return redirect(request.path)
-        request.account = account  # type: ignore[attr-defined]
-        try:
-            with timezone.override(ALGIERS):
-                return view(request, account, *args, **kwargs)
-        except (Http404, ObjectDoesNotExist) as missing:
-            if request.method != "POST" and not isinstance(missing, Http404):
-                raise
-            if gone is None:
-                raise Http404 from missing
-            return render(request, "accounts/gone.html", gone._asdict(), status=404)
+    def decorated(view: View) -> Page:
+        @wraps(view)
+        def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not request.user.is_authenticated:
+                return sign_in_first(request, door="login", home=reverse("account"))
+            seat = request.seat = team.seat_of(request.user)  # type: ignore[attr-defined]  # for the templates, as those below
+            if seat is None:
+                raise PermissionDenied
+            needed = look if request.method in ("GET", "HEAD") else max(look, change)
+            if seat.right < needed:
+                raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
+            live = seat.account
+            is_frozen = seat.is_closed and max(look, change) > Right.READ and not takes_out
+            request.is_frozen = is_frozen  # type: ignore[attr-defined]
+            if is_frozen and request.method == "POST":
+                messages.error(request, _("This account is closed and can no longer be changed."))
+                return redirect("account")
+            account = shown(request, live)
+            if request.method == "POST" and request.POST.get(MODE, account.mode) != account.mode:
+                messages.error(
+                    request, _("Test mode was switched on or off in another page. Nothing was changed here.")
+                )
+                return redirect(request.path)
+            request.account = account  # type: ignore[attr-defined]
+            try:
+                with timezone.override(ALGIERS):
+                    return view(request, account, *args, **kwargs)
+            except (Http404, ObjectDoesNotExist) as missing:
+                if request.method != "POST" and not isinstance(missing, Http404):
+                    raise
+                if gone is None:
+                    raise Http404 from missing
+                return render(request, "accounts/gone.html", gone._asdict(), status=404)
 
-    return never_cache(of_team)
+        return never_cache(of_team)
+
+    return decorated
 
 
 def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse:

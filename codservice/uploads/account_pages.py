@@ -105,7 +105,7 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 # --- An upload's page ------------------------------------------------------------------------------------------------
 
 
-@account_page
+@account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show how far an upload is, or the form that matches its columns, which a POST sends.
@@ -130,7 +130,7 @@ def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("account-upload", id=id)
 
 
-@account_page
+@account_page()
 @by_itself
 @require_safe
 def progress(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
@@ -266,7 +266,7 @@ class _Reasons:
         return " ".join(f"{title}{colon} {sentence}" if title else sentence for title, sentence in self.of(row))
 
 
-@account_page
+@account_page()
 @require_safe
 def refused(request: HttpRequest, account: Account, id: UUID, form: str) -> HttpResponseBase:
     """The refused rows as they were in the file, each with its reason, to be corrected and sent again."""
