@@ -39,7 +39,7 @@ class CustomerForm(Form):
         return phones.to_e164(self.cleaned_data["phone"])
 
 
-@account_page(look=Right.OWN)
+@account_page(look=Right.OWN, takes_out=True)
 @require_safe
 def data(request: HttpRequest, account: Account) -> HttpResponse:
     """The exports on offer and past erasures; with a phone, that customer's orders too."""

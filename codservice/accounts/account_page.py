@@ -51,9 +51,9 @@ def account_page(
     are sent to the login. `change=READ` is for pages about the person alone, which change nothing of the account. Times
     are Algeria's. In test mode the view gets the account's twin.
 
-    People of a closed account may look but change nothing; a page that `takes_out` data still works for them. An object
-    that is not found, or that somebody else deletes during the change, gives 404 with the words of `gone`. No browser
-    or proxy stores the answers.
+    People of a closed account may look but change nothing; a page that `takes_out` data, or has buttons for it, still
+    works for them. An object that is not found, or that somebody else deletes during the change, gives 404 with the
+    words of `gone`. No browser or proxy stores the answers.
     """
 
     def decorated(view: View) -> Page:

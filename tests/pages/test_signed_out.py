@@ -96,6 +96,17 @@ def test_a_form_waits_too_while_the_account_is_closed(visit: Visits, alice: Acco
     expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
 
 
+def test_the_data_of_a_closed_account_is_taken_out_with_scripts_too(visit: Visits, alice: Account) -> None:
+    order = factories.make_order(alice)
+    Account.objects.filter(pk=alice.pk).update(is_active=False)
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/data")
+    page.get_by_label("The customer's phone").fill(order.customer_phone)
+    page.get_by_role("button", name="Search").click()
+    for button in ("Download everything", "Download this customer's data"):
+        with page.expect_download():
+            page.get_by_role("button", name=button).click()
+
+
 def test_a_supervisors_form_waits_too(visit: Visits, alice: Account) -> None:
     supervisor = factories.AgentFactory(role="Supervisors")
     page = visit().sign_in(supervisor.username)
