@@ -107,6 +107,14 @@ def test_the_data_of_a_closed_account_is_taken_out_with_scripts_too(visit: Visit
             page.get_by_role("button", name=button).click()
 
 
+def test_test_mode_is_begun_in_a_closed_account_too(visit: Visits, alice: Account) -> None:
+    ApiKey.issue(alice, name="Till", is_test=True)
+    Account.objects.filter(pk=alice.pk).update(is_active=False)
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/quick-start")
+    page.get_by_role("button", name="Switch to test mode").click()
+    expect(page.get_by_role("button", name="Switch to the live account")).to_be_visible()
+
+
 def test_a_supervisors_form_waits_too(visit: Visits, alice: Account) -> None:
     supervisor = factories.AgentFactory(role="Supervisors")
     page = visit().sign_in(supervisor.username)
