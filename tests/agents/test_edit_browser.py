@@ -433,6 +433,37 @@ def test_the_arrows_reach_every_place_from_both_ends(visit: Visits, alice: Accou
         expect(page.locator("[aria-selected=true]")).to_have_count(1)
 
 
+def test_on_a_phone_the_places_are_scrolled_and_a_tap_chooses_one(visit: Visits, alice: Account, agent: User) -> None:
+    make_order(alice)
+    page = edit_next(visit(viewport={"width": 390, "height": 740}, has_touch=True, is_mobile=True))
+    wilaya, places = page.get_by_role("combobox", name="Wilaya"), page.get_by_role("listbox")
+    wilaya.fill("a")
+    expect(page.get_by_role("option").nth(7)).to_be_visible()
+    box = places.bounding_box()
+    assert box
+    finger = page.context.new_cdp_session(page)
+
+    def touch(kind: str, up: int = 0) -> None:
+        points = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + 200 - up}] if kind != "touchEnd" else []
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart")
+    for up in range(10, 121, 10):
+        touch("touchMove", up)
+    touch("touchEnd")
+    expect(places).to_be_visible()
+    assert places.evaluate("list => list.scrollTop") > 0
+    expect(wilaya).to_have_value("a")
+    expect(wilaya).to_be_focused()
+
+    last = page.get_by_role("option").last
+    name = last.locator("bdi").first.inner_text()
+    last.tap()
+    expect(wilaya).to_have_value(name)
+    expect(places).to_have_count(0)
+    expect(wilaya).to_be_focused()
+
+
 def test_the_commune_stays_while_the_wilaya_is_the_same_place(visit: Visits, alice: Account, agent: User) -> None:
     """However the wilaya is spelled, even with a slip. Another one drops the commune; with its own it comes back."""
     order = make_order(alice, customer_wilaya="Alger", customer_commune="Bab Ezzouar")

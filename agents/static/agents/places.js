@@ -12,6 +12,7 @@ function combobox(input, address, { around, chosen }) {
   list.hidden = true;
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", input.labels[0].textContent);
+  list.addEventListener("mousedown", (event) => event.preventDefault()); // the input keeps the focus
   input.after(list);
   for (const [name, value] of [["role", "combobox"], ["aria-autocomplete", "list"], ["aria-controls", list.id], ["aria-expanded", "false"]]) {
     input.setAttribute(name, value);
@@ -65,10 +66,7 @@ function combobox(input, address, { around, chosen }) {
         part.textContent = name;
         option.append(part, " ");
       }
-      option.addEventListener("pointerdown", (event) => {
-        event.preventDefault();
-        choose(option);
-      });
+      option.addEventListener("click", () => choose(option));
       return option;
     }));
     open(found.length > 0);
