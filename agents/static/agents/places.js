@@ -51,11 +51,10 @@ function combobox(input, address, { around, chosen }) {
     const number = ++asked;
     const query = new URLSearchParams({ q: input.value, ...(around && { wilaya: around.value }) });
     const answer = await pressing.ask(`${address}?${query}`, { cache: "default" });
-    if (number !== asked) return;
-    if (!answer?.ok) return open(false);
-    const found = (await answer.json()).places;
+    const found = answer?.ok ? await answer.json().catch(() => null) : null;
     if (number !== asked || document.activeElement !== input) return;
-    list.replaceChildren(...found.map((place, index) => {
+    if (!found) return open(false);
+    list.replaceChildren(...found.places.map((place, index) => {
       const option = document.createElement("li");
       option.id = `${list.id}-${index}`;
       option.setAttribute("role", "option");
@@ -69,7 +68,7 @@ function combobox(input, address, { around, chosen }) {
       option.addEventListener("click", () => choose(option));
       return option;
     }));
-    open(found.length > 0);
+    open(found.places.length > 0);
   }
 
   /** Choose the active place, or else the first match for what is typed, once it has arrived. */
