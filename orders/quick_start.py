@@ -100,7 +100,12 @@ def progress_of(account: Account) -> dict[str, Any]:
 @by_itself
 @require_safe
 def progress(request: HttpRequest, account: Account) -> HttpResponse:
-    """The part of the page that says what has arrived; the page asks for it again and again."""
+    """The part of the page that says what has arrived; the page asks for it again and again.
+
+    409 to a page that shows another account than the session by now: the other mode's, or another merchant's.
+    """
+    if request.GET.get("of", str(account.id)) != str(account.id):
+        return HttpResponse(status=409)
     return render(request, "orders/progress.html", {"progress": progress_of(account)})
 
 

@@ -170,6 +170,25 @@ def test_it_says_when_the_first_order_and_acknowledgement_arrived(
     assert f"/account/webhooks/deliveries/{first.id}" in browser.get(HOME).content.decode()
 
 
+def test_a_page_left_open_learns_nothing_of_what_is_shown_next(
+    alice: Account, charlie: Account, twin: Account, browser: Client
+) -> None:
+    def address_in(page: Client) -> str:
+        return re.findall(r'data-refresh="([^"]+)"', page.get(HOME).content.decode())[0]
+
+    browser.post("/account/mode", {"to": "test"})
+    make_order(alice)
+    address = address_in(browser)
+    assert browser.get(address).status_code == 200
+    assert browser_of(charlie.holder).get(address).status_code == 409
+    browser.post("/account/mode", {"to": "live"})
+    answer = browser.get(address)
+    assert answer.status_code == 409
+    assert answer.content == b""
+    browser.post("/account/mode", {"to": "test"})
+    assert 'class="done"' not in browser.get(address).content.decode()
+
+
 def test_it_looks_at_ones_own_things_alone(charlie: Account, browser: Client, trying: Account) -> None:
     trying.api_keys.all().delete()
     make_order(charlie)
