@@ -195,6 +195,27 @@ def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(
     person.wrongs.clear()  # the answer 422
 
 
+def test_a_second_try_begins_at_nothing(
+    visit: Callable[..., Visit], alice: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrival, "PIECE_BYTES", 500)
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n" + "1;2\n" * 250)
+    person = visit()
+    page = person.sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
+    page.route("**/piece", lambda route: route.fulfill(status=422, json={"error": "No room."}))
+    page.route("**/piece", lambda route: route.continue_(), times=1)  # the first one arrives
+    page.locator("#file").set_input_files(path)
+    page.get_by_role("button", name="Send the file").click()
+    expect(page.get_by_role("alert")).to_have_text("No room.")
+    page.route("**/piece", lambda route: None)
+    with page.expect_request("**/piece"):
+        page.get_by_role("button", name="Send the file").click()
+    expect(page.get_by_role("progressbar")).to_have_js_property("value", 0)
+    expect(page.locator("#upload-progress")).to_have_text("")
+    person.wrongs.clear()  # the answer 422
+
+
 def test_a_number_says_on_a_phone_what_it_counts(visit: Callable[..., Visit], alice: Account) -> None:
     """There the tables' headings are not shown."""
     upload = Upload.objects.create(

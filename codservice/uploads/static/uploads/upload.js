@@ -45,15 +45,19 @@ function reload() {
 class Refused extends Error {}
 
 async function send(file) {
+  const bar = state.querySelector("progress");
+  const percent = state.querySelector("span");
+  bar.value = 0; // an earlier try may have come further
+  percent.textContent = "";
   const begun = await post(form.action, { name: file.name, size: file.size, mode: form.elements.mode.value });
   let told = 0;
   for (let start = 0, number = 0; start < file.size; start += begun.bytes, number++) {
     await post(begun.pieces, { number, data: file.slice(start, start + begun.bytes) });
     const part = Math.min(start + begun.bytes, file.size) / file.size;
-    state.querySelector("progress").value = part;
+    bar.value = part;
     if (part - told < 0.1 && part < 1) continue; // each is read out
     told = part;
-    state.querySelector("span").textContent = `${Math.floor(part * 100)} %`;
+    percent.textContent = `${Math.floor(part * 100)} %`;
   }
   form.dataset.sent = "";
   location.assign(begun.address);
