@@ -133,7 +133,8 @@ class OutcomeForm(Form):
             self.errors.pop(name, None)
             data[name] = None
         sent_at, seen = self.data.get("shown_at", ""), self.data.getlist("seen")
-        if not data.get("shown_at") or not shown.is_sealed(self.claim_id, sent_at, seen, data.get("seal", "")):
+        is_ours = data.get("shown_at") and shown.is_sealed(self.claim_id, sent_at, seen, data.get("seal", ""))
+        if not is_ours and "seen" not in self.errors:
             self.add_error("seen", OLD_PAGE)  # which forgets them, too
         if outcome == self.CANCEL:
             if not data["why"]:

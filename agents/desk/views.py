@@ -156,7 +156,7 @@ def _screen(
         chosen=at_hand,
         form=form or OutcomeForm(claim_id=claim_id, agent=request.user, pause="pause" in request.GET),
         sent=form.data.get("outcome", "").partition(":")[0] if form else "",
-        is_changed=bool(changes),
+        has_changed=bool(form and (changes or not form.seen_versions or form.data.get("order") != at_hand)),
         seen=seen,
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),

@@ -151,8 +151,10 @@ def _show(
     """The preview. When more than MOST were found (`is_more`), `rows` has only those that the action can succeed on.
 
     `seen` has what the form that comes back was about; those that were changed since stay as they are. Empty at first.
+    The form also keeps what the list has besides (`cut`): a rest that can be changed, or orders that nobody counted.
     """
-    is_rest, rows = len(rows) > MOST, rows[:MOST]
+    cut = ("rest" if len(rows) > MOST else "uncounted") if is_more else request.POST.get("cut", "")
+    rows = rows[:MOST]
     able, called = _able_now([row for row in rows if seen.get(row.id, row.changes) == row.changes], action)
     seen = seen or {row.id: row.changes for row in chain(able, rows)}
     is_too_many = not {row.id for row in able}.isdisjoint(islice(seen, action.most, None))
@@ -167,8 +169,8 @@ def _show(
         able=len(able),
         called=stays(len(called), _("Somebody is calling this customer.")) if called else "",
         by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
-        most=MOST if is_more else 0,
-        is_rest=is_rest,
+        cut=cut,
+        most=MOST,
         at_once=action.most if is_too_many else 0,
         seen=" ".join(as_sent(seen)),
         back=back,

@@ -19,7 +19,7 @@ from agents.supervision import bulk, bulk_actions, bulk_changes
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, PersonChanged, User
 from orders import editing, export, lifecycle
-from orders.models import CallNote, CallState, Order, StatusChange
+from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.agents.states import statuses
 from tests.factories import AgentFactory, make_order
 from tests.harness.background import Background, open_transaction
@@ -354,6 +354,19 @@ def test_another_press_comes_to_the_rest_of_a_filter_that_finds_the_changed_ones
     for _page in ("as it stood", "once more"):
         said = pressed(browser, seen, "cancel", REFUSED, every="1", **query)
         assert said == [f"1 order stays as it is: {CHANGED}"]
+
+
+@pytest.mark.parametrize(("able", "says"), [(4, "Come back for the rest."), (2, "The list has more than 2 orders.")])
+def test_a_form_that_comes_back_says_what_it_leaves_out(
+    able: int, says: str, orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST", 2)
+    Order.objects.exclude(id__in=[order.id for order in orders[:able]]).update(status=Status.CANCELED)
+    query = {"action": "cancel", "every": "1", "status": "all"}
+    before = look(browser, **query)
+    assert says in before.content.decode()
+    back = browser.post(BULK, {name: before.context[name] for name in ("seen", "cut")}, query_params=query)
+    assert (back.status_code, says in back.content.decode()) == (422, True)
 
 
 def test_orders_for_review_behind_many_others_go_back_too(

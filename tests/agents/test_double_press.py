@@ -106,16 +106,19 @@ def test_only_what_the_screen_showed_is_decided(forged: str, alice: Account, ord
     assert order.version == 1
 
 
-def test_what_no_screen_showed_is_not_looked_up(screen: Screen) -> None:
+@pytest.mark.parametrize("outcome", ["no_answer", "callback", "callback_hour"])
+def test_what_no_screen_showed_is_not_looked_up(outcome: str, screen: Screen) -> None:
     """A thousand orders without a seal, say: nor is it said of any of them that it has changed."""
     seen = [f"{screen.pending[0].id}:7", *(f"{uuid4()}:1" for _ in range(3))]
     responses, counts = [], []
     for forged in ({}, {"seen": seen}):
         with CaptureQueriesContext(connection) as queries:
-            responses.append(screen.press("no_answer", seal="x", **forged))
+            responses.append(screen.press(outcome, seal="x", at="2030-01-01T10:00", **forged))
         counts.append(len(queries))
     assert [response.status_code for response in responses] == [422, 422]
-    assert "has changed" not in responses[1].content.decode()
+    text = responses[1].content.decode()
+    assert "has changed" not in text
+    assert text.count("This page is out of date.") == 1
     assert counts[0] == counts[1]
 
 

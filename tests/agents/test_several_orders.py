@@ -177,6 +177,21 @@ def test_all_or_none_are_confirmed(alice: Account, charlie: Account, browser: Cl
     assert CallNote.objects.count() == 0
 
 
+@pytest.mark.parametrize(("outcome", "forged"), [("cancel", {}), ("confirm_all", {}), ("confirm_all", {"seal": "x"})])
+def test_a_panel_that_comes_back_is_closed_if_it_may_be_about_other_orders(
+    outcome: str, forged: dict[str, str], alice: Account, charlie: Account, browser: Client
+) -> None:
+    """Pressing the same key again would cancel the order that is chosen now, or confirm one that nobody has seen."""
+    orders = orders_of(alice, charlie, 2)
+    screen = next_order(browser)
+    assert " open>" in screen.press("cancel", why="", order=str(orders[1].id)).content.decode()
+    if not forged:
+        lifecycle.cancel(orders[1].id, actor=Actor(Role.MERCHANT, "Shop"))
+    back = screen.press(outcome, order=str(orders[1].id), **forged)
+    assert back.status_code == (422 if forged else 409)
+    assert " open>" not in back.content.decode()
+
+
 def test_an_order_that_nobody_has_seen_is_not_confirmed(alice: Account, charlie: Account, browser: Client) -> None:
     orders_of(alice, charlie, 2)
     screen = next_order(browser)

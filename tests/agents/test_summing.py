@@ -309,10 +309,22 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
 def test_the_desk_adds_to_the_sums_of_today_what_came_since(alice: Account) -> None:
     for ago in (20, 5):
         call_and_confirm(alice, timedelta(minutes=ago))
+    agent = User.objects.get(id=CallNote.objects.earliest("created_at").agent_id)
+    before = overview.today(agent)
     summing.sum_up()
-    one_more = CallFigure.objects.filter(dimension="all", day=days.today()).update(confirmed=F("confirmed") + 1)
-    plain = plainly("confirmed", "all", days.today(), days.today())
-    assert overview.today(factories.AgentFactory()).team_confirmed == plain[""][0] + one_more
+    sums = CallFigure.objects.filter(day=days.today())
+    more = sums.filter(dimension="all").update(confirmed=F("confirmed") + 1)
+    assert (
+        sums.filter(dimension="agent", key=agent.id).update(confirmed=F("confirmed") + 1, calls=F("calls") + 1) == more
+    )
+    assert more == (timezone.now() - timedelta(minutes=20) >= days.start_of(days.today()))  # else they are yesterday's
+    after = overview.today(agent)
+    assert [after.calls, after.confirmed, after.decided] == [
+        before.calls + more,
+        before.confirmed + more,
+        before.decided + more,
+    ]
+    assert [after.team_confirmed, after.team_decided] == [before.team_confirmed + more, before.team_decided + more]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -192,12 +192,12 @@ def test_orders_with_a_product_are_looked_up_one_by_one(grown: World) -> None:
     assert [found for sql in looks_at_lines for found in read_whole(explained(sql))] == []
 
 
-# Indexes whose columns another begins with, and those that Django adds for LIKE.
+# Indexes whose columns another has or begins with, and those that Django adds for LIKE.
 FOR_NOTHING = """
 SELECT one.indrelid::regclass::text, one.indexrelid::regclass::text
 FROM pg_index one JOIN pg_index other ON other.indrelid = one.indrelid AND other.indexrelid <> one.indexrelid
 WHERE NOT one.indisunique AND coalesce(one.indpred, other.indpred, one.indexprs, other.indexprs) IS NULL
-    AND other.indkey::text LIKE one.indkey::text || ' %'
+    AND other.indkey::text || ' ' LIKE one.indkey::text || ' %'
 UNION SELECT indrelid::regclass::text, indexrelid::regclass::text FROM pg_index
 WHERE indexrelid::regclass::text LIKE '%_like'
 """

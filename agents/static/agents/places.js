@@ -13,12 +13,20 @@ function combobox(input, address, { around, chosen }) {
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", input.labels[0].textContent);
   list.addEventListener("mousedown", (event) => event.preventDefault()); // the input keeps the focus
+  list.addEventListener("pointerdown", ({ target }) => (pressed = target.closest("li")));
+  list.addEventListener("pointercancel", () => (pressed = null)); // the list is scrolled
+  list.addEventListener("click", ({ target }) => {
+    const option = target.closest("li");
+    if (option && option === (pressed ?? option)) choose(option); // not one that has just come under the finger
+    pressed = null;
+  });
   input.after(list);
   for (const [name, value] of [["role", "combobox"], ["aria-autocomplete", "list"], ["aria-controls", list.id], ["aria-expanded", "false"]]) {
     input.setAttribute(name, value);
   }
   let asked = 0;
   let active = -1;
+  let pressed = null; // the place on which a finger or the mouse came down
   let searching = Promise.resolve();
 
   function open(isOpen) {
@@ -65,7 +73,6 @@ function combobox(input, address, { around, chosen }) {
         part.textContent = name;
         option.append(part, " ");
       }
-      option.addEventListener("click", () => choose(option));
       return option;
     }));
     open(found.places.length > 0);

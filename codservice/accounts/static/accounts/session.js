@@ -57,7 +57,7 @@
     const { target: form, submitter } = event;
     if (typeof pressing !== "undefined" && pressing.isSent()) return; // on its way, from a fresh page
     const isFresh = navigator.onLine && !isFrozen(document) && Date.now() - seen < FRESH;
-    if (form.method !== "post" || !form.closest("main") || isFresh || isAsked) return;
+    if ((submitter?.formMethod || form.method) !== "post" || !form.closest("main") || isFresh || isAsked) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (isAsking) return;
