@@ -183,7 +183,6 @@ class Order(models.Model):
                 name="one_order_per_external_id",
             ),
             models.CheckConstraint(condition=Q(status__in=Status.values), name="order_status_known"),
-            models.CheckConstraint(condition=Q(call_state__in=CallState.values), name="order_call_state_known"),
             models.CheckConstraint(condition=Q(total_amount__gte=0), name="order_total_not_negative"),
             models.CheckConstraint(condition=Q(shipping_fee__gte=0), name="order_shipping_fee_not_negative"),
         ]

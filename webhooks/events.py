@@ -165,6 +165,7 @@ def ping(account_id: UUID, webhook_id: UUID, *, kind: str | None = None, example
 
     Raises Webhook.DoesNotExist, WebhookOff.
     """
+    kind = kind or Event.PING
     told: dict[str, Any] = {"data": PingEvent(webhook_id)} if example is None else {"data": example, "example": True}
     with connection.cursor() as cursor:
         cursor.execute(
@@ -173,8 +174,8 @@ def ping(account_id: UUID, webhook_id: UUID, *, kind: str | None = None, example
                 "account_id": account_id,
                 "webhook_id": webhook_id,
                 "event_id": uuid7(),
-                "kind": kind or Event.PING,
-                "head": dump_json({"event": kind or Event.PING})[:-1].decode(),
+                "kind": kind,
+                "head": dump_json({"event": kind})[:-1].decode(),  # of the body, before and after the database's time
                 "rest": dump_json(told)[1:].decode(),
                 "request_id": logs.request_id(),
             },

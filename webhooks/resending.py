@@ -100,5 +100,5 @@ def resend_one(id_: UUID) -> None:
         raise events.WebhookOff
     if left.status == Delivery.Status.DROPPED:
         raise Dropped
-    if not resend([id_]):  # the webhook was off, is on by now, and was turned off again
-        raise events.WebhookOff
+    if not resend([id_]):  # it was off, was turned on meanwhile, and is off again or gone
+        raise events.off_or_gone(left.webhook.account_id, left.webhook_id)

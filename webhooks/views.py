@@ -113,7 +113,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
         """Sends the changes of that time whose deliveries failed, were dropped or were never made. Each is sent once,
         oldest first, if the webhook now subscribes to its kind."""
         body = optional_body(request)
-        self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the body says
+        self.get_queryset().only("id").get(id=id)  # 404 for another account's, whatever the object says or without one
         since, until = serializers.read_recovery(body or needed_body(request))
         recovered = recovery.recover(request.auth.account_id, id, since=since, until=until)
         answer = serializers.RecoveredBody(recovered.deliveries, not recovered.is_over)

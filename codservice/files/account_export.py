@@ -97,12 +97,14 @@ def _pages(account: Account, table: ExportedTable) -> Iterator[list[dict[str, An
         return
     for page in _pages(account, TABLES[table.below]):
         above = [row["pk"] for row in page]
-        for together in ([each] for each in above) if table.one_by_one else [above]:
+        for together in [[each] for each in above] if table.one_by_one else [above]:
             yield from _of(rows, table, together)
 
 
 def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
-    """The rows that belong to these rows of the table above: all at once if they are few, otherwise half by half."""
+    """The rows that belong to these rows of the table above: all at once if they are few, otherwise half by half, down
+    to those of one row, which come page by page.
+    """
     if len(above) == 1:
         yield from _along(rows.filter(**{table.link: above[0]}), table)
         return

@@ -104,8 +104,8 @@ class Table:
                 self._encoding = encoding
             else:
                 raise UnreadableTable(_NOT_UTF_8.format(self))
-        self._above, self.header = _find_header((cells for *_, cells in self._all_records()), columns)
-        header = self.header
+        self._above, header = _find_header((cells for *_, cells in self._all_records()), columns)
+        self.header = header
         if not any(header):
             which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
             raise UnreadableTable(f"{self}{which}. Its first line must name the columns.")

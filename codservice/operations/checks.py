@@ -107,7 +107,7 @@ def retention() -> str:
     if ended is not None and ended > late:
         found = f"the last deletion of old data ended {ended / 86400:.0f} days ago"
     elif ended is None and _age_of_database() > late:
-        found = "old data has never been deleted"
+        found = "old data has never been deleted, which a worker begins 15 minutes after its start"
     else:
         return ""
     return (

@@ -255,8 +255,7 @@ def _take_in(upload: Upload) -> None:
     until = time.monotonic() + SECONDS
     for batch in batches(entries, intake.batch):
         _take_batch(upload, intake, batch)
-        is_over = _stopping.is_set() or time.monotonic() > until
-        if is_over or _is_closed(upload.account_id):
+        if _stopping.is_set() or time.monotonic() > until or _is_closed(upload.account_id):
             return
         _need_newest(upload)
     if upload.rows_done == upload.row_count:

@@ -70,7 +70,7 @@ class _Total(Enum):
 
     OF_ORDER = auto()
     OF_FILE = auto()
-    OF_NOTHING = auto()
+    UNKNOWN = auto()
 
 
 class _Held:
@@ -97,7 +97,7 @@ class _Held:
             self.number, self.first = _number(row), row.cells
             self.is_open = any(map(row.cells.get, WHOSE)) and total is None
             self.of_order = totals.Sums(with_constants(self.constants, row.cells))
-        if total in (None, _Total.OF_NOTHING):
+        if total not in (_Total.OF_ORDER, _Total.OF_FILE):
             self.of_file.add(figures)
             self.of_order.add(figures)
         self.rows.append(row)
@@ -108,7 +108,7 @@ class _Held:
 
     def _total_in(self, row: Row, figures: totals.QuantityAndPrice | None) -> _Total | None:
         """Which total the row is, if it is one. At a file's first order, that is the order's rather than the file's."""
-        total = _Total.OF_NOTHING
+        total = _Total.UNKNOWN
         if not is_of_report(row.cells):  # rows are missing there, so that no sums are right
             said = figures or totals.quantity_and_price(with_constants({"quantity": "1"}, row.cells))
             if self.of_order.are(said):
@@ -126,7 +126,7 @@ class _Held:
             return False
         if total is None:
             return _is_left_behind(row.cells, self.first) if number else _continues(row.cells)
-        if total is _Total.OF_NOTHING and totals.is_priced(row.cells):
+        if total is _Total.UNKNOWN and totals.is_priced(row.cells):
             return True
         # A total of the order, if the row below it belongs to the order. Rows below the file's foot belong to none.
         if number_below := _number(below):

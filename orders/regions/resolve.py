@@ -229,8 +229,10 @@ class Candidates(ABC, Generic[Place]):
         if len({is_arabic(word) for word in parsed.whole}) != 1:
             return None
         codes = [number for number in parsed.numbers if len(number) > 1]
-        words = [word for word in parsed.whole if word not in codes]
-        place = self.index.by_key(parsed.whole) or (self.index.by_key(words) if words else None)
+        place = self.index.by_key(parsed.whole)
+        if place is None and codes:  # beside it: "3in Defla 44"
+            words = [word for word in parsed.whole if word not in codes]
+            place = self.index.by_key(words) if words else None
         return place if place and all(self.belongs(place, code) for code in codes) else None
 
     def _as_parts(self, parsed: _Text) -> Place | None:

@@ -108,6 +108,11 @@ def test_each_rings_for_what_it_says_and_no_other(tmp_path: Path, series: dict[s
     assert ringing(tmp_path, series) == expected
 
 
+def test_a_web_that_was_away_for_two_days_says_nothing_of_retention(tmp_path: Path) -> None:
+    told = {"codservice_database_up": "1x60 _x3600", 'codservice_duty_age_seconds{duty="prune"}': "0x60 _x3600"}
+    assert "RetentionStopped" not in ringing(tmp_path, told, after="49h3m")
+
+
 def test_an_old_service_whose_retention_never_ran_is_told_from_a_new_one(tmp_path: Path) -> None:
     told = {"codservice_database_up": "1x3600"}
     assert "RetentionStopped" not in ringing(tmp_path, told, after="47h")
