@@ -464,6 +464,27 @@ def test_on_a_phone_the_places_are_scrolled_and_a_tap_chooses_one(visit: Visits,
     expect(wilaya).to_be_focused()
 
 
+def test_a_tap_chooses_no_place_that_came_under_the_finger(visit: Visits, alice: Account, agent: User) -> None:
+    make_order(alice)
+    page = edit_next(visit(viewport={"width": 390, "height": 740}, has_touch=True, is_mobile=True))
+    wilaya, second = page.get_by_role("combobox", name="Wilaya"), page.get_by_role("option").nth(1)
+    wilaya.fill("a")
+    expect(second).to_be_visible()
+    before, box = second.inner_text(), second.bounding_box()
+    assert box
+    finger = page.context.new_cdp_session(page)
+    touched = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}]
+    finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": touched})
+    wilaya.fill("t")
+    expect(second).not_to_have_text(before)
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": touched})
+    now = second.locator("bdi").first.inner_text()
+    expect(wilaya).to_have_value("t")
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    expect(wilaya).to_have_value(now)
+
+
 def test_places_of_which_half_arrives_are_not_those_of_the_text_before(
     visit: Visits, alice: Account, agent: User
 ) -> None:
