@@ -89,7 +89,8 @@ class Dropped(Invalid):
 def resend_one(id_: UUID) -> None:
     """Like `resend`, for one delivery.
 
-    Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
+    Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist or Webhook.DoesNotExist when its
+    webhook is deleted.
     """
     if resend([id_]):
         return

@@ -143,6 +143,8 @@ def _screen(
     first, shown_at = found.pending[0].order, found.shown_at.isoformat()
     seen = shown.as_sent(found.versions)
     at_hand = _chosen(request, form, found)
+    sent = form.data.get("outcome", "").partition(":")[0] if form else ""
+    is_closed_panel = bool(form) and _is_about_others(form, sent, at_hand, has_changed=bool(changes))
     for entry in found.pending:
         if str(entry.order.id) != at_hand:
             entry.shorten()
@@ -155,8 +157,8 @@ def _screen(
         first=first,
         chosen=at_hand,
         form=form or OutcomeForm(claim_id=claim_id, agent=request.user, pause="pause" in request.GET),
-        sent=form.data.get("outcome", "").partition(":")[0] if form else "",
-        has_changed=bool(form and (changes or not form.seen_versions or form.data.get("order") != at_hand)),
+        sent="" if is_closed_panel else sent,
+        is_closed_panel=is_closed_panel,
         seen=seen,
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),
@@ -358,6 +360,13 @@ def _changes(form: OutcomeForm, versions: Mapping[UUID, int]) -> list[str]:
     if form.seen_versions and versions.keys() - form.seen_versions.keys():
         says.append(_("This customer has another order, which is on this page now."))
     return says
+
+
+def _is_about_others(form: OutcomeForm, sent: str, at_hand: str, *, has_changed: bool) -> bool:
+    """Whether the panel that was pressed in would be about other orders than before if it came back open."""
+    if sent == form.CANCEL:
+        return not form.seen_versions or form.data.get("order") != at_hand
+    return sent == form.CONFIRM_ALL and (not form.seen_versions or has_changed)
 
 
 def _link(order: Order) -> SafeString:

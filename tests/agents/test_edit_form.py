@@ -18,6 +18,8 @@ from orders import amending, editing
 from orders.models import Order, OrderItem, ShippingFee
 from tests.agents.screens import take
 from tests.factories import ProductFactory, make_order, order_line
+from tests.harness.background import Background, open_transaction
+from tests.harness.database import wait_for_lock
 from tests.orders.moves import edits
 
 
@@ -341,3 +343,13 @@ def test_the_page_costs_the_same_whatever_it_shows(alice: Account, browser: Clie
         assert len(response.content) < 100_000
     assert counts[0] == counts[1] <= 12
     assert OrderItem.objects.count() == 41
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_written_stays_when_the_number_is_corrected_while_it_is_saved(page: Page) -> None:
+    number = editing.Edit(customer_phone="0770123456", phone_e164="+213770123456")
+    with open_transaction(lambda: editing.edit(page.order.id, number, actor=Actor(Role.MERCHANT, "Shop"))):
+        saved = Background(lambda: page.save(customer_address="5 rue Larbi"))
+        wait_for_lock()
+    assert saved.result().status_code == 422
+    assert "5 rue Larbi" in page.text

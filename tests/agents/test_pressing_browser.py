@@ -55,9 +55,14 @@ def test_a_double_press_decides_one_customer(
         assert CallNote.objects.latest("created_at").order.status == status
 
 
+def two_orders(account: Account) -> list[Order]:
+    """Of one customer, and not alike."""
+    names = ("Robe", "Montre")
+    return [make_order(account, items=[order_line(quantity=1, product_name=name, unit_price=1)]) for name in names]
+
+
 def test_nor_two_orders_of_one_customer(visit: Visits, alice: Account, agent: User) -> None:
-    for name in ("Robe", "Montre"):
-        make_order(alice, items=[order_line(quantity=1, product_name=name, unit_price=1)])
+    two_orders(alice)
     page = call(visit())
     settled(page)
     press_twice(page, "1", apart=400, by_mouse=False)
@@ -413,6 +418,42 @@ def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits,
     told(page, "is canceled")
     order.refresh_from_db()
     assert order.cancel_reason == "Customer unreachable"
+
+
+def test_a_key_that_was_meant_for_a_panel_decides_nothing_once_the_panel_came_back_closed(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    first, second = two_orders(alice)
+    page = call(visit())
+    settled(page)
+    page.keyboard.press("ArrowRight")
+    lifecycle.cancel(second.id, actor=Actor.of_staff(agent))
+    page.keyboard.press("2")
+    page.wait_for_timeout(SECOND)
+    page.keyboard.press("1")  # the customer refused
+    expect(page.get_by_text("Nothing was saved.")).to_be_visible()
+    settled(page)
+    page.keyboard.press("1")  # again
+    page.wait_for_timeout(SECOND)
+    assert Order.objects.get(id=first.id).status == "pending_confirmation"
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+
+
+def test_what_is_pressed_is_about_the_order_that_was_chosen_then(visit: Visits, alice: Account, agent: User) -> None:
+    first, second = two_orders(alice)
+    page = call(visit())
+    settled(page)
+    held: list[Route] = []
+    page.route("**/healthz", lambda route: held.append(route))
+    page.keyboard.press("1")
+    eventually(lambda: page.wait_for_timeout(10) or held)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[type=radio][name=order]").nth(1)).to_be_disabled()
+    held[0].continue_()
+    told(page, "is confirmed")
+    statuses = {order.id: order.status for order in Order.objects.all()}
+    assert statuses == {first.id: "confirmed", second.id: "pending_confirmation"}
 
 
 def test_shortcuts_are_switched_off_by_who_wants_none(visit: Visits, alice: Account, agent: User) -> None:

@@ -25,11 +25,14 @@
     if (document.activeElement === document.body) form.querySelector("[aria-invalid]")?.focus();
   }, { once: true });
 
-  // An open panel is for the order that was chosen when it opened.
+  // An open panel is for the order that was chosen when it opened, and so is a press until it is sent.
   const radios = [...document.querySelectorAll("input[type=radio][name=order]")];
+  document.addEventListener("pressing", () => {
+    for (const radio of radios) radio.disabled = pressing.isSent() && !radio.checked;
+  });
   document.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step || !radios.length || isWithModifier(event) || isPanelOpen()) return;
+    if (!step || !radios.length || isWithModifier(event) || isPanelOpen() || pressing.isSent()) return;
     if (isTyping(event.target) || event.target.matches("[type=radio]")) return;
     const forward = document.documentElement.dir === "rtl" ? -step : step;
     const now = radios.findIndex((radio) => radio.checked);

@@ -40,7 +40,7 @@ document.addEventListener("keydown", (event) => {
   if (!pressed || pressed.closest("fieldset:disabled") || !pressed.checkVisibility()) return;
   event.preventDefault();
   if (pressed.matches("textarea")) pressed.focus();
-  else if (pressing.isDead(pressed) || isSecondOfTwo(pressed, key)) return;
+  else if (pressing.isDead(pressed) || isSecondOfTwo(pressed, key) || isForClosedPanel(pressed)) return;
   else if (pressed.matches("summary")) turn(pressed.parentElement, key);
   else pressed.click();
 });
@@ -63,6 +63,14 @@ function ifNoPanel() {
 let opened = { key: null, at: 0 };
 function isSecondOfTwo(pressed, key) {
   return pressed.dataset.then && key === opened.key && performance.now() - opened.at < 1000;
+}
+
+/** The first key that decides on a screen whose panel came back closed was meant for the panel: it does nothing. */
+function isForClosedPanel(pressed) {
+  const form = pressed.closest("form[data-closed]");
+  if (!form || !pressed.matches("[name=outcome]") || pressed.dataset.then) return false;
+  form.removeAttribute("data-closed");
+  return true;
 }
 
 /** Acts at once, as the next key may be for the panel and the `toggle` event comes later. */
