@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
+from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -17,6 +18,7 @@ from rest_framework.response import Response
 
 from codservice.api.adapters import ExactJSONRenderer
 from codservice.errors import Errors, Invalid, Refused
+from codservice.postgresql import is_behind
 from codservice.wire import dump_json
 
 logger = logging.getLogger(__name__)
@@ -75,6 +77,11 @@ def note_outage(error: BaseException) -> None:
     logger.warning("a request is answered with 503, because the database did not serve it: %s", reason)
 
 
+def _is_outage(error: DatabaseError) -> bool:
+    """Whether the database is away, busy or takes no writes, or its migrations have not been run."""
+    return isinstance(error, OperationalError | InterfaceError) or is_behind(error)
+
+
 def flatten(detail: object, path: str = "") -> Errors:
     """DRF's nested error detail as dotted paths: `{"items": [{}, {"quantity": […]}]}` → `items.1.quantity`."""
     if isinstance(detail, dict):
@@ -103,7 +110,7 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
             status, code, message = exc.status, exc.code, exc.message
             if status == HTTPStatus.UNPROCESSABLE_ENTITY:
                 errors = exc.by_field(exc.in_the_way)
-        case OperationalError() | InterfaceError():
+        case DatabaseError() if _is_outage(exc):
             note_outage(exc)
             status, code = HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"
         case Http404() | exceptions.NotFound() | ObjectDoesNotExist():
@@ -154,8 +161,8 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """The answer to what a view or a middleware raised: 503 when the database is away or takes no writes, else 500."""
-    if isinstance(error := sys.exception(), OperationalError | InterfaceError):
+    """The answer to what a view or a middleware raised: 503 when the database cannot serve it now, else 500."""
+    if isinstance(error := sys.exception(), DatabaseError) and _is_outage(error):
         if _is_call(request):
             return unavailable(error)
         note_outage(error)

@@ -308,6 +308,28 @@ def test_besides_the_access_line_of_a_503_one_line_says_why(alice, api, client, 
     assert not any("exception" in line for line in lines)
 
 
+@pytest.mark.django_db(transaction=True)
+def test_without_its_migrations_it_is_503_and_without_a_part_of_them_a_crash(api, alice, client):
+    """As for a version that was started though `migrate` had failed."""
+    client.force_login(alice.holder)
+    api.raise_request_exception = client.raise_request_exception = False
+    forgets = "DELETE FROM django_migrations WHERE app = 'webhooks' AND name = '0013_subscribed' RETURNING *"
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER FUNCTION webhooks_subscribed RENAME TO not_there_yet")
+        cursor.execute("ALTER TABLE orders_ordercount RENAME TO not_there_yet")
+        try:
+            assert_error(api.post(ORDERS, order_body()), 500, "server_error")
+            cursor.execute(forgets)
+            row = cursor.fetchone()
+            assert_error(api.post(ORDERS, order_body()), 503, "unavailable")
+            assert client.get("/account/orders").status_code == 503
+        finally:
+            cursor.execute("ALTER FUNCTION not_there_yet RENAME TO webhooks_subscribed")
+            cursor.execute("ALTER TABLE not_there_yet RENAME TO orders_ordercount")
+            cursor.execute("INSERT INTO django_migrations VALUES (%s, %s, %s, %s)", row)
+    assert api.post(ORDERS, order_body()).status_code == 201
+
+
 # --- Headers of every answer ----------------------------------------------------------------------------------------
 
 
