@@ -7,8 +7,8 @@ current claim may write. During an upgrade workers of two versions may claim a f
 columns leaves it alone, and lets its claim run out.
 
 When the same person sends a file again while it is under way, the earlier upload ends once the later one has come as
-far. What the earlier has taken in stays, and the later begins at the first row: orders
-that have a number count as already there, those without one come twice.
+far. What the earlier has taken in stays, and the later begins at the first row: orders that have a number count as
+already there, those without one come twice.
 """
 
 import contextlib

@@ -47,8 +47,8 @@ when an order was refused."""
             "--atomic",
             action="store_true",
             help="import all orders or, if one is refused, none: for small files. Meanwhile the feed of events stands"
-            " still for all accounts, and the account's webhooks cannot be deleted. A call that imports some of the"
-            " same orders may get a 503, or end this",
+            " still for all accounts, and the account's webhooks can be neither changed nor deleted. A call that"
+            " imports some of the same orders may get a 503, or end this",
         )
 
     def begin(self, options: dict[str, Any]) -> OrderRows:

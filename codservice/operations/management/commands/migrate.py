@@ -25,7 +25,7 @@ SELECT pid, application_name, EXTRACT(EPOCH FROM now() - xact_start)::int FROM p
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
 ORDER BY xact_start LIMIT 1
 """
-# Left behind by an interrupted CREATE INDEX CONCURRENTLY, and in the way of the next attempt.
+# Left behind by an interrupted CREATE or DROP INDEX CONCURRENTLY, and in the way of the next attempt.
 _HALF_BUILT = """
 SELECT quote_ident(c.relname) FROM pg_index i
 JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -38,8 +38,9 @@ class Command(commands.Command, migrate.Command):
 
     help = f"""{migrate.Command.help}
 
-Only one runs at a time; others wait for it. A migration that cannot get a lock within {LOCK_TIMEOUT} changes nothing,
-lets waiting requests through and is tried again, up to {TRIES} times in all. It is safe to interrupt and to run again.
+Only one runs at a time; others wait for it. A migration that cannot get a lock within {LOCK_TIMEOUT} leaves at most an
+index half built, lets waiting requests through and is tried again, up to {TRIES} times in all. It is safe to interrupt
+and to run again.
 A new database gets the tables of most migrations at once."""
     examples = "migrate --plan\nmigrate\nmigrate orders 0005"
 
