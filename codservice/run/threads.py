@@ -5,6 +5,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -74,7 +75,8 @@ def _run_step(
     except BaseException as raised:  # also SystemExit, or a panic in Rust, which would end the thread
         error = RuntimeError(f"a request ended with {type(raised).__name__}")
         error.__cause__ = raised
-    done.get_loop().call_soon_threadsafe(_settle, done, result, error, ended)
+    with suppress(RuntimeError):  # the loop has ended, and nobody waits
+        done.get_loop().call_soon_threadsafe(_settle, done, result, error, ended)
 
 
 def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None, ended: Callable[[], object]) -> None:

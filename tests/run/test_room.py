@@ -497,3 +497,20 @@ async def test_a_request_that_is_given_up_while_it_waits_for_a_thread_is_not_kep
     assert await held
     assert await run(lambda: "ok") == "ok"
     assert len(ended) == 50
+
+
+def test_a_thread_whose_step_outlasts_its_loop_takes_the_next() -> None:
+    threads, begun, over = Threads(1), threading.Event(), threading.Event()
+
+    async def give_up() -> None:
+        held = asyncio.create_task(threads.run(lambda: begun.set() or over.wait(PATIENCE)))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        held.cancel()
+
+    async def ask() -> str:
+        async with asyncio.timeout(PATIENCE):
+            return await threads.run(lambda: "ok")
+
+    asyncio.run(give_up())
+    over.set()
+    assert asyncio.run(ask()) == "ok"
