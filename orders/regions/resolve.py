@@ -61,10 +61,9 @@ def _unwrapped(words: list[str]) -> list[str]:
 
 
 class _Text:
-    """A text split into the numbers and the names in it."""
+    """A cleaned text split into the numbers and the names in it."""
 
-    def __init__(self, text: str):
-        cleaned = clean(text)
+    def __init__(self, cleaned: str):
         self.is_foreign = is_foreign(cleaned)
         self.numbers: list[str] = []
         self.whole = tokens(cleaned)
@@ -76,6 +75,8 @@ class _Text:
 
         unnumbered = _NUMBER.sub(number, cleaned) if any(c.isdigit() for c in cleaned) else cleaned
         self._named = _OF.sub(r"\1 ", unnumbered)
+        # Elisions are words of their own in names, but not in the whole.
+        self.is_long = max(len(self.whole), len(tokens(self._named))) > MOST_WORDS
 
     def names(self, *separators: re.Pattern) -> list[list[str]]:
         """The names between the separators, each as tokens of one script, without what is written around a name."""
@@ -200,22 +201,23 @@ class Candidates(ABC, Generic[Place]):
         """The place that `text` stands for. Raises `NotFound`."""
         if found := self.exact.get(text):
             return found
-        if len(text) > LONGEST_TEXT or not text.strip():
+        # Cleaned, it may be longer: one ligature can stand for 18 letters.
+        if not text.strip() or len(text) > LONGEST_TEXT or len(cleaned := clean(text)) > LONGEST_TEXT:
             raise NotFound(f"{_shown(text)} is not the code or name of {self.kind}.")
         try:
-            place = self.by_code(_code(text)) or self._by_name(text)
+            place = self.by_code(_code(cleaned)) or self._by_name(text, cleaned)
         except Ambiguous as several:
             near = _suggested(several.places)
             raise NotFound(f"{_shown(text)} may be more than one name of {self.kind}.", near) from None
         if place is None:
-            elsewhere = _wilayas_with(text) if self.around else ()
-            near = () if elsewhere else _suggested(self._alternatives(text))
+            elsewhere = _wilayas_with(cleaned) if self.around else ()
+            near = () if elsewhere else _suggested(self._alternatives(cleaned))
             raise NotFound(f"{_shown(text)} is not the code or name of {self.kind}.", near, elsewhere)
         return place
 
-    def _by_name(self, text: str) -> Place | None:
-        parsed = _Text(text)
-        if parsed.is_foreign or len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
+    def _by_name(self, text: str, cleaned: str) -> Place | None:
+        parsed = _Text(cleaned)
+        if parsed.is_foreign or parsed.is_long or all(word.isdigit() for word in parsed.whole):
             return None
         return self._as_one_name(parsed, text) or self._as_parts(parsed)
 
@@ -304,10 +306,10 @@ class Candidates(ABC, Generic[Place]):
                     of_seat = inside
         return of_seat
 
-    def _alternatives(self, text: str) -> list[Place]:
-        posted = gazetteer.communes_by_postal_code(_code(text))
+    def _alternatives(self, cleaned: str) -> list[Place]:
+        posted = gazetteer.communes_by_postal_code(_code(cleaned))
         found: list = [place for place in posted if self.around and self.around.code in place.wilayas]
-        for words in _Text(text).names():
+        for words in _Text(cleaned).names():
             for place in self.index.suggestions(words, gazetteer.MOST_SUGGESTIONS):
                 if place not in found:
                     found.append(place)
@@ -361,14 +363,14 @@ def _agrees(named: Wilaya, codes: Set[str]) -> bool:
     return named.code in codes
 
 
-def _code(text: str) -> str:
-    return clean(text).strip(" \t\r\n.,;#°")
+def _code(cleaned: str) -> str:
+    return cleaned.strip(" \t\r\n.,;#°")
 
 
-def _wilayas_with(text: str) -> tuple[Wilaya, ...]:
+def _wilayas_with(cleaned: str) -> tuple[Wilaya, ...]:
     """The wilayas of the communes that have exactly this code or name; none if they are many."""
-    words = tokens(clean(text))
-    if commune := gazetteer.commune_by_code(_code(text)):
+    words = tokens(cleaned)
+    if commune := gazetteer.commune_by_code(_code(cleaned)):
         codes = {commune.code}
     elif words and len(words) <= MOST_WORDS and len({is_arabic(word) for word in words}) == 1:
         codes = _everywhere().get(spell(words).plain, set())

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orders import regions
-from orders.regions.matching import distance, within_one_edit
+from orders.regions import resolve
+from orders.regions.matching import Index, distance, within_one_edit
 from tests.harness.processes import CHECKOUT
 
 CODES = [one.code for one in regions.WILAYAS]
@@ -356,6 +357,25 @@ def test_anything_else_is_refused_with_a_message_that_can_be_sent(text):
         with pytest.raises(regions.NotFound) as refusal:
             find(text)
         assert len(str(refusal.value).encode()) < 400
+
+
+def test_a_text_of_too_many_elisions_is_searched_for_no_name(monkeypatch):
+    """It is one word to those who count blanks, and trying each of its words takes quadratic time."""
+    searched = []
+    monkeypatch.setattr(Index, "by_key", lambda self, words: searched.append(words))
+    with pytest.raises(regions.NotFound):
+        regions.find_commune("d'" * 126 + "ab", "16")
+    assert not searched
+
+
+def test_a_text_that_is_too_long_once_it_is_cleaned_is_not_read(monkeypatch):
+    """Each of these signs stands for 18 letters."""
+    read = []
+    monkeypatch.setattr(resolve, "_Text", read.append)
+    for find in (regions.find_wilaya, lambda text: regions.find_commune(text, "16")):
+        with pytest.raises(regions.NotFound):
+            find("ﷺ" * 255)
+    assert not read
 
 
 PIECES = st.sampled_from(
