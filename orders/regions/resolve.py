@@ -232,8 +232,8 @@ class Candidates(ABC, Generic[Place]):
             return None
         codes = [number for number in parsed.numbers if len(number) > 1]
         place = self.index.by_key(parsed.whole)
-        if place is None and codes:  # beside it: "3in Defla 44"
-            words = [word for word in parsed.whole if word not in codes]
+        if place is None and codes:  # beside it: "3in Defla 44", "3in Mlila 4000"
+            words = [word for word in parsed.whole if word not in codes and f"0{word}" not in codes]
             place = self.index.by_key(words) if words else None
         return place if place and all(self.belongs(place, code) for code in codes) else None
 
