@@ -58,7 +58,7 @@ class DigitsField(forms.Field):
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
-class WordsField(forms.CharField):
+class WordsField(TextField):
     """One or more of `words`, comma separated, at most `most` of them if that is given. The refusal of any other word
     names them."""
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from codservice import days
 from codservice.api.filters import Filters, SearchFilter, TextFilter, WordFilter, WordsFilter, period
+from codservice.form_fields import TextField
 from orders import counts, daily, phones, regions, trigrams
 from orders.models import Order, Status, has_phone
 from orders.serializers import WILAYA_TEXTS
@@ -18,7 +19,7 @@ from orders.serializers import WILAYA_TEXTS
 SORTS = ("created_at", "-created_at", "updated_at", "-updated_at")
 
 
-class PhoneField(forms.CharField):
+class PhoneField(TextField):
     openapi = {"type": "string", "pattern": phones.PATTERN}
 
     def to_python(self, value: str | None) -> str:
@@ -36,7 +37,7 @@ class PhoneFilter(django_filters.Filter):
         return queryset.filter(has_phone(value)) if value else queryset
 
 
-class WilayaField(forms.CharField):
+class WilayaField(TextField):
     openapi = {"anyOf": WILAYA_TEXTS}
 
     def to_python(self, value: str | None) -> str:

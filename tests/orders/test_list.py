@@ -347,6 +347,21 @@ def test_by_wilaya_in_any_spelling(alice, api):
         assert api.get(f"{ORDERS}?wilaya={unknown}").status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("wilaya", "Alger%00"),
+        ("wilaya", "Al%07ger"),
+        ("phone", "0550123456%1F"),
+        ("status", "confirmed%1F"),
+        ("status", "confirmed,%0Bcanceled"),
+    ],
+)
+def test_a_control_character_is_refused_where_the_rest_can_be_used(api, name, value):
+    answer = api.get(f"{ORDERS}?{name}={value}")
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [name])
+
+
 def test_by_external_id_in_any_normal_form(alice, api):
     order = make_order(alice, external_id="\u00e91")
     make_order(alice, external_id="2")
