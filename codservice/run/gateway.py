@@ -268,7 +268,8 @@ class _Sender(NamedTuple):
 
 
 def _sender(scope: Message, headers: dict[bytes, bytes]) -> _Sender:
-    if unquote_to_bytes(scope["raw_path"]).startswith(b"/api/"):
+    # Also by `//api/`, as in `codservice.api.error_answers`.
+    if unquote_to_bytes(scope["raw_path"]).lstrip(b"/").startswith(b"api/"):
         key = key_in(headers.get(b"authorization", b"").decode("latin-1"))
         return _Sender(key, MAX_BODY + 1 if key else 0)
     if re.search(rb"sessionid=[0-9a-z]{32}", headers.get(b"cookie", b"")):

@@ -117,6 +117,12 @@ def test_unknown_paths_are_not_found_in_json_and_never_redirected(service, key, 
         assert answer.headers["Content-Type"] == "application/json"
 
 
+@pytest.mark.parametrize("path", ["/api/v1/Orders", "//api/v1/orders"])
+def test_an_unknown_path_is_not_found_whatever_is_sent_to_it(service, key, path):
+    answer = service.send("POST", path, b"x" * 20_000, JSON, key=key)
+    assert (answer.status, answer.json()["error"]) == (404, "not_found")
+
+
 @pytest.mark.parametrize("path", ["/api/v1/orders", "/api%2Fv1/orders", "/api/v1%2forders", "/%61pi/v1/orders"])
 def test_an_escaped_path_is_the_same_path_in_the_same_window(service, charlies_key, path):
     for remaining in ("2", "1"):
