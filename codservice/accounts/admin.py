@@ -224,7 +224,7 @@ class PersonAdmin(OperatorsList, UserAdmin):
             return
         is_turned = "is_active" in form.changed_data
         if is_turned and not obj.is_active:
-            obj.deactivate()  # slow hashing, so done before the row is written and thereby locked
+            obj.deactivate(form.unknown_password)
         # Nothing else, since the person may have changed their password, or left, after we read them.
         obj.save(update_fields={field.name for field in obj._meta.concrete_fields} & {*form.changed_data})
         if is_turned and obj.is_active:

@@ -106,12 +106,13 @@ class User(AbstractUser):
         """
         return cls.objects.filter(Q(username__iexact=name) | Q(email__iexact=name))
 
-    def deactivate(self) -> None:
+    def deactivate(self, password: str = "") -> None:
         """Bar the person from signing in. Sessions and mailed links end for good: they would need a new password.
 
-        If they hold an account, its keys stop working until they are reactivated or the keys revoked.
+        If they hold an account, its keys stop working until they are reactivated or the keys revoked. A caller that
+        holds locks gives an `unknown_password()` that it made before.
         """
-        password = unknown_password()
+        password = password or unknown_password()
         with transaction.atomic():
             self.shut_out(password)
             security_log.note_person(Action.DEACTIVATED, self)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from codservice import mails
 from codservice.accounts import merchants, security_log, sessions, staff
-from codservice.accounts.models import Account, Membership, User
+from codservice.accounts.models import Account, Membership, User, unknown_password
 from codservice.accounts.security_log import Action
 from codservice.concurrent_edits import RowSinceShown, SinceShown
 from codservice.form_fields import Form, MailField, WrittenText
@@ -52,6 +52,8 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
     """Who a person is, and what they may do here."""
 
     password = None
+    unknown_password = ""
+    """For a person who is shut out. Hashing is slow, so it is made before anything is locked."""
     groups = RolesField(
         label=gettext_lazy("Roles in the call center"),
         queryset=Group.objects.order_by("name"),
@@ -110,6 +112,8 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         works_here = data.get("is_staff") or data.get("is_superuser") or data.get("groups")
         if works_here and self._works_for_a_merchant():
             raise ValidationError(_("This person works for a merchant. Create another sign-in for their work here."))
+        if "is_active" in self.changed_data and not data.get("is_active"):
+            self.unknown_password = unknown_password()
         if not (data.get("is_superuser") and data.get("is_staff") and data.get("is_active")) and self._is_the_last():
             raise ValidationError(_("This is the last operator: create another one first."))
         if self._has_worked_here() and not data.get("is_staff"):
@@ -129,8 +133,10 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         return is_holder or Membership.objects.filter(user=self.instance).exists()
 
     def _is_the_last(self) -> bool:
-        """Locks all operators until the change commits: two might deactivate each other at the same moment."""
+        """For an operator, locks all of them until the change commits: two might deactivate each other at once."""
         operators = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).order_by("pk")
+        if not operators.filter(pk=self.instance.pk).exists():
+            return False
         locked = operators.select_for_update(no_key=True).values_list("pk", flat=True)
         return list(locked) == [self.instance.pk]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth import hashers
 from django.contrib.auth.models import Group
 from django.db import OperationalError, connection, transaction
 from django.test import Client
@@ -330,6 +331,37 @@ def test_of_two_operators_who_deactivate_each_other_one_stays() -> None:
     assert "last operator" in text_of(post.result())
     root.refresh_from_db()
     assert root.is_active
+
+
+def locks_of_people(queries: CaptureQueriesContext) -> int:
+    return sum("accounts_user" in each["sql"] and "FOR NO KEY UPDATE" in each["sql"] for each in queries)
+
+
+def test_a_change_of_an_agent_locks_no_operator(operator: Client) -> None:
+    agent = factories.AgentFactory(username="samira")
+    form = {"username": "samira.k", "is_active": "on", "is_staff": "on", "groups": [str(agent.groups.get().pk)]}
+    with CaptureQueriesContext(connection) as queries:
+        assert operator.post(page("accounts_user_change", agent.pk), form).status_code == 302
+    agent.refresh_from_db()
+    assert (agent.username, locks_of_people(queries)) == ("samira.k", 0)
+
+
+def test_an_operator_who_is_shut_out_gets_an_unknown_password_before_any_is_locked(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = factories.UserFactory(username="other", is_staff=True, is_superuser=True)
+    locks = list[int]()
+
+    def make_password(password: str) -> str:
+        locks.append(locks_of_people(queries))
+        return hashers.make_password(password)
+
+    monkeypatch.setattr("codservice.accounts.models.make_password", make_password)
+    form = {"username": "other", "is_staff": "on", "is_superuser": "on"}
+    with CaptureQueriesContext(connection) as queries:
+        assert operator.post(page("accounts_user_change", other.pk), form).status_code == 302
+    assert (locks, locks_of_people(queries)) == ([0], 1)
+    assert not User.objects.get(pk=other.pk).is_active
 
 
 @pytest.mark.django_db(transaction=True)
