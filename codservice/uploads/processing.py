@@ -198,6 +198,8 @@ def _read(upload: Upload) -> None:
             fingerprint=_fingerprint(header),
             row_count=row_count,
             tries=0,
+            claim=None,  # a worker that is killed now holds up nothing
+            claimed_until=Now(),
         )
 
 

@@ -270,6 +270,18 @@ def test_what_was_killed_goes_on_behind_the_last_batch(
     assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [34, 35]
 
 
+def test_a_file_goes_on_at_once_if_its_worker_is_killed_just_after_it_was_read(browser: Client) -> None:
+    upload = announce(browser, data := csv_of([row()]))
+    send_piece(browser, upload, 0, data)
+    processing._work_at(processing._claim())  # and killed then
+    browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
+
+    assert processing.go_on() == 1
+
+    upload.refresh_from_db()
+    assert (upload.status, upload.counts) == (Status.DONE, {"imported": 1, "refused": 0})
+
+
 def test_who_has_lost_their_claim_writes_nothing(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(UploadedOrderRows, "batch", 10)
     upload = send(browser, csv_of(row("") for _ in range(30)))
