@@ -168,8 +168,9 @@ def _readable(newest: bytes, previous: bytes | None) -> list[str]:
 
 
 # The webhook's row is locked while its claims are renewed. A deletion or a change of its address or secret either waits
-# and then sees the fresh claims, or holds the row already, and its claims are then left alone. This waits for no lock,
-# since settling and taking over lock claims too.
+# and then sees the fresh claims, or holds the row already, and its claims are then left alone. So are those of a
+# webhook that is held for another reason, as by results that are being written. This waits for no lock, since settling
+# and taking over lock claims too.
 _RENEW = """
 WITH webhook AS MATERIALIZED (
     SELECT id, url, secret, CASE WHEN previous_secret_until > now() THEN previous_secret END AS previous_secret
@@ -199,7 +200,8 @@ class Renewed(NamedTuple):
 def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, Renewed]:
     """Renew the leases of these claims of `token`, and return those that still stand.
 
-    Deliveries that another worker has taken over, or whose webhook is deleted or off, are not among them.
+    Deliveries that another worker has taken over, or whose webhook is deleted, off or just being written, are not among
+    them.
     """
     close_old_connections()
     begin_by = time.monotonic() + BEGIN_WITHIN

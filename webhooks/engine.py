@@ -241,11 +241,12 @@ class _Drain:
         if self._renewing is None or not self._renewing.renewed.done():
             return
         renewing, self._renewing = self._renewing, None
+        may_look_again = not self._engine.stopping.is_set()
         try:
             renewed = renewing.renewed.result()
-        except DatabaseError as error:
+        except DatabaseError as error:  # the next wake-up tries again
             logger.warning("claims could not be renewed: %s", error)
-            renewed = {}
+            renewed, may_look_again = {}, False
         gone = []
         for id_ in renewing.unsure:
             if id_ in renewed and not self._engine.stopping.is_set():
@@ -255,11 +256,13 @@ class _Drain:
                 gone.append(id_)
         if gone:
             logger.info(
-                "%s deliveries are left to other workers: their claims have expired, their webhooks are gone, or this"
-                " worker stops",
+                "%s deliveries are given back: their claims have expired, their webhooks are gone or being changed, or"
+                " this worker stops",
                 len(gone),
             )
             self._release(gone)
+            if may_look_again:
+                self._engine.woken.set()
 
     def _leave_settled(self) -> None:
         """Forget attempts whose results are written, and look again if there is room now for what had none."""

@@ -253,6 +253,28 @@ def test_what_waited_for_its_name_is_sent_when_its_claim_stands(engine, receiver
     assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
 
 
+def test_what_was_not_renewed_because_its_webhook_was_being_written_is_sent_in_the_same_drain(
+    engine, receiver, webhook_to, slow_name, monkeypatch
+):
+    renew, renewals = delivery.renew, []
+
+    def renew_while_it_is_held(*args):
+        with transaction.atomic():
+            list(type(webhook).objects.select_for_update(no_key=True).filter(id=webhook.id))
+            renewals.append(Background(lambda: renew(*args)).result())
+        return renewals[-1]
+
+    webhook = webhook_to(receiver.url(host="slow.example"))
+    write(webhook)
+    monkeypatch.setattr(delivery, "renew", renew_while_it_is_held)
+    draining = Background(engine.drain)
+    eventually(lambda: engine._sender and len(engine._sender._lookups) == 1)
+    time.sleep(delivery.BEGIN_WITHIN)
+    slow_name.set()
+    assert (draining.result(), renewals) == (1, [{}])
+    assert len(receiver.requests) == 1
+
+
 # --- A new secret ----------------------------------------------------------------------------------------------------
 
 
