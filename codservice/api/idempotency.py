@@ -135,21 +135,26 @@ def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
     )[0]
     if not kept.is_ours:
         raise StillRunning
-    if kept.pk is None:
-        return None
-    if kept.is_old:  # pruning is late, but the promise is exactly 24 hours
-        kept.delete()
-        return None
-    return kept
+    # Pruning may be late, but the promise is exactly 24 hours.
+    return None if kept.pk is None or kept.is_old else kept
+
+
+# Only here is an answer that is too old replaced, so that orders are locked before it as in an erasure.
+_KEEP = """
+INSERT INTO api_idempotencyrecord AS kept (account_id, key, fingerprint, status, body, created_at)
+VALUES (%s, %s, %s, %s, %s, now())
+ON CONFLICT (account_id, key) DO UPDATE SET
+    fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body, created_at = excluded.created_at
+WHERE kept.created_at < now() - %s
+"""
 
 
 def _keep(account_id: UUID, key: str, fingerprint: bytes, response: Response) -> None:
+    answer = [account_id, key, fingerprint, response.status_code, dump_json(response.data)]
     with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO api_idempotencyrecord (account_id, key, fingerprint, status, body, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, now())",
-            [account_id, key, fingerprint, response.status_code, dump_json(response.data)],
-        )
+        cursor.execute(_KEEP, [*answer, KEPT_FOR])
+        if not cursor.rowcount:
+            raise IntegrityError("another answer is kept for this key")
 
 
 def _replay(request: Request, kept: IdempotencyRecord, fingerprint: bytes) -> HttpResponse:

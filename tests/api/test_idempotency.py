@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
 from codservice.api import idempotency
@@ -18,9 +18,9 @@ from codservice.retention import DatabaseClock
 from orders import importing
 from orders.models import Order, OrderItem
 from tests.factories import make_order, order_body
-from tests.harness.background import at_once
+from tests.harness.background import Background, at_once
 from tests.harness.client import ApiClient
-from tests.harness.database import database_url, one
+from tests.harness.database import database_url, one, wait_for_lock
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -214,6 +214,19 @@ def test_after_24_hours_a_key_is_new_even_when_the_cleaning_is_late(api):
     assert second.status_code == 201
     assert second.json()["id"] != first.json()["id"]
     assert send(api, "1", order_body(notes="another")).content == second.content
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_key_that_is_used_anew_and_an_erasure_do_not_wait_for_each_other(api, alice):
+    body = order_body(external_id="A1")
+    order_id = send(api, "1", body).json()["id"]
+    age(24.01)
+    with transaction.atomic():
+        Order.objects.filter(id=order_id).update(customer_name="-")
+        sending = Background(lambda: send(api, "1", body))
+        wait_for_lock()
+        idempotency.overwrite(alice.id, [order_id], lambda id_: {"notes": None})
+    assert sending.result().status_code == 422  # its external_id is taken
 
 
 def test_old_keys_are_forgotten(api, trusted_clock):
