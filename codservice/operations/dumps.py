@@ -12,10 +12,12 @@ from pathlib import Path
 
 import psycopg
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
+from codservice.accounts.models import SignIn
 from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
 from codservice.onebox.binaries import find_client
@@ -25,6 +27,8 @@ from codservice.stops import stops_wait
 
 # Options of libpq that hold secrets and that no environment variable gives. pg_dump does without them.
 _SECRETS = ("sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+# Dumped without their rows: whoever read a session's key in a backup could go on with the session.
+_SESSIONS = (Session._meta.db_table, SignIn._meta.db_table)
 TELL_SECONDS = 0.1
 _TABLES = """
 SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -59,8 +63,8 @@ def is_empty() -> bool:
 def dump(file: Path, *, tell: Callable[[int], None]) -> None:
     """Write a dump in PostgreSQL's compressed format, readable only by its owner and there only when complete.
 
-    It shows one moment, whatever is being written meanwhile. `tell` is called with the number of bytes from time to
-    time. Raises Failed, FileExistsError, OSError, CannotStart.
+    It shows one moment, whatever is being written meanwhile, and has nobody's session. `tell` is called with the number
+    of bytes from time to time. Raises Failed, FileExistsError, OSError, CannotStart.
     """
     with new_file(file) as draft:
         _dump_into(draft, tell)
@@ -74,6 +78,7 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
     command = [
         str(program), f"--dbname={make_conninfo(**target)}", "--no-password",
         "--format=custom", "--no-owner", "--no-privileges", f"--file={draft}",
+        *(f"--exclude-table-data={table}" for table in _SESSIONS),
     ]  # fmt: skip
     with ExitStack() as at_end:
         with stops_wait():
