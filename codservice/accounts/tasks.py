@@ -62,13 +62,14 @@ def send_password_link(email: str, *, host: str, language: str) -> None:
     The lookup is done here in the worker, so that a request takes the same time for known and unknown addresses.
     Whoever can write to Redis could send this task too, so the link leads only to our own hosts.
     """
-    if not _is_ours(host):
+    ours = _our_host(host)
+    if not ours:
         return
     with translation.override(language if language in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE):
         form = _LinkForm({"email": email})
         if form.is_valid():
             form.save(
-                domain_override=host,
+                domain_override=ours,
                 use_https=settings.HTTPS,
                 subject_template_name="accounts/password_link_subject.txt",
                 email_template_name="accounts/password_link.txt",
@@ -85,10 +86,10 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     """
     waiting = Invitation.objects.select_related("account__holder").filter(expires_at__gt=Now(), sent_at=None)
     invitation = waiting.filter(id=invitation_id).first()
-    if invitation is None or not _is_ours(host):
+    if invitation is None or not (ours := _our_host(host)):
         return
     link = team.new_link(invitation)
-    start = f"http{'s' if settings.HTTPS else ''}://{host}"
+    start = f"http{'s' if settings.HTTPS else ''}://{ours}"
     context = {
         "account": invitation.account,
         "holder": invitation.account.holder,
@@ -106,8 +107,13 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     Invitation.objects.filter(id=invitation.id, digest=invitation.digest).update(sent_at=Now())
 
 
-def _is_ours(host: str) -> bool:
-    if validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
-        return True
-    logger.warning("a link was requested for a host that is not in ALLOWED_HOSTS")
-    return False
+def _our_host(host: str) -> str:
+    """Return where a link leads that was asked for at `host`; empty, with a log line, if that is none of our hosts.
+
+    Whoever asks may write any port behind the name. Over HTTPS a link has it only if CSRF_TRUSTED_ORIGINS does.
+    """
+    name, _port = split_domain_port(host)
+    if not validate_host(name, settings.ALLOWED_HOSTS):
+        logger.warning("a link was requested for a host that is not in ALLOWED_HOSTS")
+        return ""
+    return name if settings.HTTPS and f"https://{host}" not in settings.CSRF_TRUSTED_ORIGINS else host

@@ -27,7 +27,7 @@ from django_otp.oath import totp
 
 from codservice.accounts import one_time_codes, team
 from codservice.accounts.models import Account, Membership, User
-from codservice.accounts.tasks import send_password_link
+from codservice.accounts.tasks import send_invitation, send_password_link
 from tests import factories
 from tests.factories import PASSWORD
 from tests.harness.background import Background
@@ -181,6 +181,26 @@ def test_mail_and_page_say_how_long_a_link_works_and_how_many_are_sent(alice: Ac
 def test_who_writes_to_redis_cannot_have_a_link_lead_elsewhere(alice: Account, host: str) -> None:
     send_password_link(alice.holder.email, host=host, language="en")
     assert mail.outbox == []
+
+
+@pytest.mark.parametrize(
+    ("https", "start"),
+    [(True, "https://testserver/"), (False, "http://testserver:8443/"), ("8443", "https://testserver:8443/")],
+)
+def test_no_stranger_chooses_the_port_of_a_link(alice: Account, settings: Any, https: bool | str, start: str) -> None:
+    """Behind that port may be somebody else. Whoever serves from one names it in CSRF_TRUSTED_ORIGINS."""
+    settings.HTTPS = bool(https)
+    settings.CSRF_TRUSTED_ORIGINS = [f"https://testserver:{https}"] if isinstance(https, str) else []
+    ask(alice.holder.email, headers={"Host": "testserver:8443"})
+    ((_, kwargs),) = left_to_the_worker()
+    send_password_link(alice.holder.email, **kwargs)
+    invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
+    send_invitation(str(invitation.id), host="testserver:8443")
+    assert len(mail.outbox) == 2
+    for each in mail.outbox:
+        links = re.findall(r"https?://\S+", each.body)
+        assert links
+        assert all(link.startswith(start) for link in links), links
 
 
 def test_a_language_that_we_do_not_speak_is_none(alice: Account) -> None:
