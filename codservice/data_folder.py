@@ -52,7 +52,7 @@ class Layout:
         if os.geteuid() != 0 and fits:
             return inside
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
-        return Path("/tmp") / f"codservice-{os.geteuid()}-{digest}"  # noqa: S108 - owner is checked, see own_folder
+        return Path("/tmp") / f"codservice-{os.geteuid()}-{digest}"  # noqa: S108 - owner is checked, see refuse_anothers
 
     @property
     def postgres_socket(self) -> Path:
@@ -99,14 +99,35 @@ def _users_folder() -> Path:
 
 
 def database_url(data_dir: Path) -> str:
-    """Return the URL of the embedded PostgreSQL of `data_dir`, for dj-database-url and libpq alike."""
+    """Return the URL of the embedded PostgreSQL of `data_dir`, for dj-database-url and libpq alike.
+
+    Raises CannotStart if somebody else has put the folder of the sockets there, as `redis_url` does.
+    """
+    refuse_anothers(Layout(data_dir).runtime)
     # The port only names the socket file. It is given so that PGPORT in the environment cannot change it.
     return f"postgresql://codservice@{quote(str(Layout(data_dir).postgres_socket.parent), safe='')}:5432/codservice"
 
 
 def redis_url(data_dir: Path) -> str:
     """Return the URL of the embedded Valkey of `data_dir`, for redis-py."""
+    refuse_anothers(Layout(data_dir).runtime)
     return f"unix://{quote(str(Layout(data_dir).valkey_socket))}?db=0"
+
+
+def refuse_anothers(path: Path, *, owner: int | None = None) -> None:
+    """Raise CannotStart if `path` is anything but a folder of `owner` (default: us) or not there.
+
+    Anyone can make a folder in /tmp. While no service runs there may be one, with servers of somebody else's.
+    """
+    owner = os.geteuid() if owner is None else owner
+    try:
+        found = os.lstat(path)
+    except OSError:  # not there, or in a folder that we may not enter
+        return
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
+        raise CannotStart(
+            f"{path} is not a folder owned by user id {owner}. Remove it, or set DATA_DIR to another folder."
+        )
 
 
 def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Path:
@@ -123,12 +144,8 @@ def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Pa
         pass
     except OSError as error:
         raise CannotStart(f"The folder {path} cannot be created: {error.strerror}.") from error
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
-        raise CannotStart(
-            f"{path} is not a folder owned by user id {owner}. Remove it, or set DATA_DIR to another folder."
-        )
-    if stat.S_IMODE(found.st_mode) != mode:
+    refuse_anothers(path, owner=owner)
+    if stat.S_IMODE(os.lstat(path).st_mode) != mode:
         os.chmod(path, mode)
     return path
 

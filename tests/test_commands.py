@@ -5,10 +5,13 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -143,6 +146,54 @@ def test_where_no_more_connections_are_let_in_it_says_so() -> None:
             session.execute(f"DROP ROLE {crowded}")
     assert (status, problem.count("\n")) == (1, 1)
     assert f'too many connections for role "{crowded}". It accepts no more connections. Try again' in problem
+
+
+@pytest.fixture
+def anothers(tmp_path: Path) -> Iterator[tuple[Layout, socket.socket]]:
+    """A data folder without a service, whose sockets somebody else has made, as anyone can in /tmp."""
+    layout = Layout(tmp_path / "data")
+    make_data_folder(layout)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    layout.runtime.symlink_to(elsewhere)
+    layout.postgres_socket.parent.mkdir()
+    if os.geteuid() == 0:  # the folder itself is somebody else's
+        layout.runtime.unlink()
+        shutil.move(elsewhere, layout.runtime)
+        os.chown(layout.runtime, 12345, -1)
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(layout.postgres_socket))
+            server.listen()
+            server.setblocking(False)
+            yield layout, server
+    finally:
+        if layout.runtime.is_symlink():
+            layout.runtime.unlink()
+        else:
+            shutil.rmtree(layout.runtime)
+
+
+def test_servers_that_somebody_else_put_there_are_told_nothing(anothers: tuple[Layout, socket.socket]) -> None:
+    layout, server = anothers
+    status, problem = said(*SHOW, DATABASE_URL="", REDIS_URL="", DATA_DIR=str(layout.data))
+    assert (status, problem.count("\n")) == (1, 1)
+    assert problem.startswith(f"{layout.runtime} is not a folder owned by user id {os.geteuid()}. Remove it, or ")
+    with pytest.raises(BlockingIOError):
+        server.accept()
+
+
+def test_nor_those_that_somebody_put_there_since_the_command_began(
+    anothers: tuple[Layout, socket.socket], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, server = anothers
+    monkeypatch.delenv("DATABASE_URL")
+    settings.DATA_DIR = layout.data
+    at_theirs = connection.get_connection_params() | {"host": str(layout.postgres_socket.parent)}
+    with pytest.raises(psycopg.OperationalError, match=r"is not a folder owned by user id"):
+        connection.get_new_connection(at_theirs)
+    with pytest.raises(BlockingIOError):
+        server.accept()
 
 
 def test_behind_pgbouncer_it_says_which_setting_is_missing(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@ from functools import cached_property
 from typing import Any
 
 import psycopg
+from django.conf import settings
 from django.db import NotSupportedError, OperationalError
 from django.db.backends.postgresql import base, features, schema
 from django.db.utils import DatabaseErrorWrapper
 from psycopg import errors
 from psycopg.types.datetime import TimestamptzLoader
 
+from codservice.data_folder import Layout, is_set, refuse_anothers
+from codservice.errors import CannotStart
 from codservice.postgresql import OLDEST_POSTGRES
 
 # PgBouncer refuses what we set at the start of a session, or ignores it if it is told to.
@@ -73,6 +76,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
         Django sets that zone on each time in Python, which takes twenty times as long.
         """
+        if not is_set("DATABASE_URL"):
+            try:  # it may have come after the settings were read
+                refuse_anothers(Layout(settings.DATA_DIR).runtime)
+            except CannotStart as error:
+                raise psycopg.OperationalError(str(error)) from error
         try:
             connection = super().get_new_connection(conn_params)
         except psycopg.OperationalError as error:
