@@ -18,13 +18,15 @@ def alive(request: HttpRequest) -> JsonResponse:
 
 
 def ready(request: HttpRequest) -> JsonResponse:
-    """Answer 200 if no CHECKS find a problem, else 503; the body has the problems.
+    """Answer 200 if no CHECKS find a problem, else 503; the body has the problems, for who may ask for /metrics.
 
     Answers 421 if `?database=` names another database than ours (`identity`)."""
     with suppress(DatabaseError):
         if "database" in request.GET and request.GET["database"] != identity():
             return JsonResponse({"database": "is not the one in ?database="}, status=421)
     problems = {name: problem for name, check in CHECKS.items() if (problem := check())}
+    if problems and not metrics.may_ask(request.META):  # what Redis or PostgreSQL says is nothing for strangers
+        return JsonResponse({"status": "unavailable"}, status=503)
     body = {name: problems.get(name, "ok") for name in CHECKS}
     return JsonResponse(body, status=503 if problems else 200)
 

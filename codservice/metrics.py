@@ -37,7 +37,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric  # noqa: E4
 from prometheus_client.mmap_dict import MmapedDict  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
 
-__all__ = ["Counter", "Gauge", "add_figure", "count_request", "exposition", "method_of", "route_of", "serve"]
+__all__ = ["Counter", "Gauge", "add_figure", "count_request", "exposition", "may_ask", "method_of", "route_of", "serve"]
 
 logger = logging.getLogger("codservice.metrics")
 
@@ -201,7 +201,7 @@ def serve(host: str, port: int) -> None:
 
 
 def _tell(environ: dict[str, Any], *collectors: Any) -> tuple[HTTPStatus, str, bytes]:
-    if not _may_ask(environ):
+    if not may_ask(environ):
         return HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", _REFUSAL
     registry = CollectorRegistry()
     if _FOLDER:
@@ -218,7 +218,8 @@ _PROXIED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_P
             "HTTP_FORWARDED", "HTTP_VIA")  # fmt: skip
 
 
-def _may_ask(environ: dict[str, Any]) -> bool:
+def may_ask(environ: dict[str, Any]) -> bool:
+    """Whether a request is from this host itself, or has METRICS_TOKEN."""
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if settings.METRICS_TOKEN and scheme.lower() == "bearer":
         return hmac.compare_digest(token.encode("utf-8", "replace"), settings.METRICS_TOKEN.encode())

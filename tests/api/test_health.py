@@ -72,6 +72,20 @@ def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch
     assert seconds < 1.5
 
 
+def test_what_is_wrong_is_nothing_for_strangers(client, monkeypatch, tmp_path, settings):
+    settings.METRICS_TOKEN = "t" * 16
+    with running_broker(tmp_path) as broker:
+        monkeypatch.setattr(health._broker, "connection_pool", broker.client.connection_pool)
+        broker.refuse("full")
+        for stranger in ({"REMOTE_ADDR": "203.0.113.9"}, {"headers": {"X-Forwarded-For": "203.0.113.9"}}):
+            answer = client.get("/readyz", **stranger)
+            assert (answer.status_code, answer.json()) == (503, {"status": "unavailable"})
+        asked = client.get("/readyz", REMOTE_ADDR="203.0.113.9", headers={"Authorization": f"Bearer {'t' * 16}"})
+        assert asked.json()["broker"].startswith("accepts no writes (")
+        broker.accept()
+        assert client.get("/readyz", REMOTE_ADDR="203.0.113.9").json()["broker"] == "ok"
+
+
 @pytest.mark.parametrize("given", [None, "another"])
 def test_a_broker_that_refuses_the_password_is_told_from_one_that_is_away(client, monkeypatch, tmp_path, given):
     with running_broker(tmp_path) as broker:
