@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.attack import __main__ as attack
 from tests.attack import repository
 from tests.harness.processes import CHECKOUT
@@ -38,19 +40,43 @@ def test_a_judge_that_tries_nothing_has_not_judged() -> None:
     assert attack.tried("schemathesis", lambda: ("10 cases", []), None).found == []
 
 
+_SECRET = re.compile(r"(secret|token|(hex)?digest|signature|password|api_key)$", re.IGNORECASE)
+
+
+def compared_secrets(code: str) -> list[str]:
+    """Return the comparisons by `==` or `!=` in which a side is named like a secret, with their lines."""
+    return [
+        f"{node.lineno} {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Compare) and any(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops)
+        if any(_SECRET.search(named(side)) for side in [node.left, *node.comparators])
+    ]
+
+
+def named(side: ast.expr) -> str:
+    """Return how a value is named: by the function that is called, by the key that is looked up."""
+    while isinstance(side, ast.Call):
+        side = side.func
+    if isinstance(side, ast.Subscript):
+        return str(side.slice.value) if isinstance(side.slice, ast.Constant) else named(side.value)
+    return ast.unparse(side) if isinstance(side, ast.Name | ast.Attribute) else ""
+
+
 def test_secrets_are_compared_in_constant_time() -> None:
     """Secrets are never compared with `==`, only with `hmac.compare_digest`, whose time tells nothing."""
-    secret = re.compile(r"(secret|token|digest|signature|password|api_key)$")
     found = [
-        f"{path.name}:{node.lineno} {ast.unparse(node)}"
+        f"{path.name}:{each}"
         for room in repository.OURS
         for path in ([CHECKOUT / room] if room.endswith(".py") else (CHECKOUT / room).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Compare) and any(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops)
-        for side in [node.left, *node.comparators]
-        if isinstance(side, ast.Name | ast.Attribute | ast.Subscript | ast.Call) and secret.search(ast.unparse(side))
+        for each in compared_secrets(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("side", ["token", "self.secret", "mac.hexdigest()", "data['signature']", "sign(key).digest()"])
+def test_a_secret_that_is_compared_is_seen(side: str) -> None:
+    assert compared_secrets(f"given != {side}") == [f"1 given != {side}"]
+    assert compared_secrets(f"compare_digest(given, {side})") == []
 
 
 def test_every_secret_of_nobody_is_still_there() -> None:
