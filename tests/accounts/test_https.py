@@ -1,4 +1,4 @@
-"""A key sent over plain http is not accepted, and every answer of the API tells browsers to be careful."""
+"""A key sent over plain http is not accepted, and every answer that Django makes tells browsers to be careful."""
 
 import pytest
 
@@ -51,7 +51,10 @@ def test_what_machines_read_from_inside_is_answered_over_plain_http(client: ApiC
 
 @pytest.mark.usefixtures("https")
 @pytest.mark.parametrize("case", ["200", "401", "404", "429", "500"])
-def test_every_answer_has_the_headers_for_security(alice: Account, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_of_djangos_has_the_headers_for_security(
+    alice: Account, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway's own refusals, such as of a body that does not arrive, have `nosniff` alone: they are JSON."""
     alice.rate_limit = 1
     alice.save()
     api = ApiClient(ApiKey.issue(alice, name="Shop")[1]) if case != "401" else ApiClient()
