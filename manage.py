@@ -10,6 +10,7 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+    os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)  # else each command would leave a file of counters there
     if sys.stderr is None:  # the shell's 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as this lives)
     # What ar_DZ and fr_FR stand for by themselves has no “ and no …; names of files may be in any encoding.

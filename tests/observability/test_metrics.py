@@ -32,6 +32,7 @@ from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.client import new_key
+from tests.harness.database import environment
 from tests.harness.deliveries import write
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.processes import CHECKOUT, free_port
@@ -133,6 +134,15 @@ def test_the_counters_of_a_process_that_was_killed_are_deleted_by_the_next(tmp_p
         _, new = started()
         assert {*tmp_path.iterdir()} == {used, new, of_older_version}
     assert {*tmp_path.iterdir()} == {of_older_version}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_commands_do_is_not_counted_and_leaves_no_file(tmp_path):
+    folder = tmp_path / "counters"
+    environ = environment(PROMETHEUS_MULTIPROC_DIR=str(folder))
+    done = run_python("manage.py", "deliveries", "--limit", "1", env=environ)
+    assert done.returncode == 0, done.stderr
+    assert not folder.exists()
 
 
 COUNTING = """
