@@ -70,6 +70,13 @@ def test_orders_move_to_where_the_courier_says_they_are(alice: Account, write: A
     assert (change.actor, change.reason) == ("update_shipments", "Client absent")
 
 
+def test_an_account_without_a_name_is_not_every_account(alice: Account, write: Any) -> None:
+    order = order_in("confirmed", alice)
+    with pytest.raises(CommandError, match="No account's holder has the address"):
+        call_command("update_shipments", write((order.id, "", "delivered", "")), "--account", "")
+    assert statuses(order) == ["confirmed"]
+
+
 def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any) -> None:
     said = [(status, word) for status, words in WORDS.items() for word in words]
     before = {Status.DELIVERED: "shipped", Status.RETURNED: "shipped", Status.CANCELED: "canceled"}

@@ -35,7 +35,8 @@ written to a file. The exit status is 1 when a row was refused."""
         add_account_argument(parser, required=False)
 
     def begin(self, options: dict[str, Any]) -> ShipmentRows:
-        account_id = find_account(options["account"]).id if options["account"] else None
+        # An empty one, as of a script's unset variable, is no leave to move anybody's orders.
+        account_id = find_account(options["account"]).id if options["account"] is not None else None
         return ShipmentRows(account_id, actor=Actor.of_command("update_shipments"))
 
     def summary(self) -> str:
