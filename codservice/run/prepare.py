@@ -8,7 +8,10 @@ from django.core.management import CommandError, call_command
 
 
 def main() -> None:
-    """Migrate, create the first operator and, with DEMO, the demo data. Each does nothing if it was done already."""
+    """Migrate, create the first operator and, with DEMO, the demo data. Each does nothing if it was done already.
+
+    Without demo data the service starts too: once it is used, somebody else may hold the demo account.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     import django
     from django.conf import settings
@@ -17,10 +20,13 @@ def main() -> None:
     try:
         call_command("migrate", interactive=False, verbosity=0)
         call_command("create_operator")
-        if settings.DEMO:
-            call_command("seed_demo")
     except CommandError as error:
         sys.exit(f"codservice: {error}")
+    if settings.DEMO:
+        try:
+            call_command("seed_demo")
+        except CommandError as error:
+            print(f"codservice: no demo data was added: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from tests.harness.background import at_once
 from tests.harness.database import environment
 from tests.harness.manage import output
 from tests.harness.processes import CHECKOUT
+from tests.harness.python import run_python
 
 pytestmark = pytest.mark.django_db
 
@@ -217,6 +218,18 @@ def test_a_start_whose_demo_data_cannot_be_made_says_why() -> None:
         text=True,
     )
 
-    assert done.returncode == 1
-    assert done.stderr.endswith("\ncodservice: Somebody already signs in as samira1. Use another --seed.\n")
+    assert done.returncode == 0
+    said = "\ncodservice: no demo data was added: Somebody already signs in as samira1. Use another --seed.\n"
+    assert done.stderr.endswith(said)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_service_starts_again_once_the_demo_account_has_another_holder() -> None:
+    output("seed_demo", orders=1)
+    Account.objects.update(holder=factories.UserFactory())
+
+    done = run_python("-m", "codservice.run.prepare", env=environment(DEMO="1"))
+
+    assert done.returncode == 0, done.stderr
+    assert "codservice: no demo data was added: Somebody already signs in as demo1@example.dz." in done.stderr
