@@ -52,6 +52,8 @@ class Web:
                 return self._listen_once(alone=alone)
             except socket.gaierror as error:
                 raise CannotStart(f"HOST {self.host} is not an address of this machine: {error.strerror}.") from error
+            except UnicodeError as error:  # `.example` or `a..b`
+                raise CannotStart(f"HOST {self.host} is not an address of this machine: it is not a name.") from error
             except OSError as error:
                 if error.errno == errno.EADDRNOTAVAIL:
                     raise CannotStart(f"HOST {self.host} is not an address of this machine.") from error

@@ -169,8 +169,8 @@ def main() -> int:
         host = os.environ.get("HOST", "").strip() or "127.0.0.1"
         try:
             metrics.serve(host, settings.METRICS_PORT)
-        except OSError as error:
-            why = (error.strerror or "").lower()
+        except (OSError, TypeError) as error:  # TypeError: HOST cannot be a name
+            why = (getattr(error, "strerror", None) or str(error)).lower()
             sys.exit(
                 f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used ({why})."
                 " Set another number, or 0 for none."

@@ -216,6 +216,15 @@ def test_a_worker_whose_port_is_taken_says_so(start, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("host", [b"a..b", b"caf\xe9.example"])
+def test_a_worker_whose_host_is_no_name_says_so(host):
+    environ = environment() | {"METRICS_PORT": str(free_port()), "HOST": os.fsdecode(host)}
+    done = run_python("-m", "codservice.run.worker", env=environ)
+    assert done.returncode == 1
+    assert "cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # --- Who may ask ---------------------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,7 @@ def test_port_taken(run, taken):
     assert "set PORT" in said
 
 
-@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+@pytest.mark.parametrize("host", ["no.such.host.invalid", ".example", "192.0.2.1"])
 def test_no_address_of_this_machine(run, host):
     assert f"HOST {host} is not an address of this machine" in refusal(run(HOST=host))
 
@@ -56,7 +56,7 @@ def test_web_by_itself_says_what_it_cannot_listen_at(taken, tmp_path):
     gathering in the checkout meanwhile.
     """
     environ = os.environ | dict.fromkeys(PRODUCTION, "") | {"ALLOWED_HOSTS": "localhost", "DATA_DIR": str(tmp_path)}
-    for given in ({"HOST": "no.such.host.invalid"}, {"HOST": "192.0.2.1"}, {"PORT": str(taken)}):
+    for given in ({"HOST": "no.such.host.invalid"}, {"HOST": "a..b"}, {"HOST": "192.0.2.1"}, {"PORT": str(taken)}):
         done = run_python("-m", "codservice.run.web", env=environ | given)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert done.stderr.startswith("codservice: ")

@@ -414,6 +414,12 @@ def test_the_sink_stops_without_a_word_of_a_sender_that_did_not_wait_for_the_ans
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("host", ["a..b", "192.0.2.1", "caf\udce9.example"])
+def test_a_host_that_is_no_address_is_a_sentence(host):
+    with pytest.raises(CommandError, match="Cannot listen on "):
+        output("webhook_sink", "--host", host)
+
+
 def test_a_port_that_is_taken_is_a_sentence():
     sink = Sink("--count", "1")
     port = sink.url.rstrip("/").rpartition(":")[2]

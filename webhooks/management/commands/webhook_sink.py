@@ -41,8 +41,8 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
     def handle(self, *, host: str, port: int, **options: Any) -> None:
         try:
             server = _Server((host, port), _handler(self, options))
-        except OSError as error:
-            raise CommandError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
+        except (OSError, TypeError) as error:  # TypeError: the host cannot be a name
+            raise CommandError(f"Cannot listen on {host}:{port}: {getattr(error, 'strerror', error)}.") from None
         self.say(f"Listening on http://{host}:{server.server_port}/ until Ctrl-C.")
         try:
             server.serve_forever(poll_interval=0.1)
