@@ -24,12 +24,16 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 
 _FOLDER = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
 if _FOLDER:  # needed as soon as a counter is made
-    Path(_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        Path(_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"PROMETHEUS_MULTIPROC_DIR {_FOLDER} cannot be used: {error.strerror}.") from None
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values  # noqa: E402
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, ThreadingWSGIServer  # noqa: E402

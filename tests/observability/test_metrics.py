@@ -145,6 +145,17 @@ def test_what_commands_do_is_not_counted_and_leaves_no_file(tmp_path):
     assert not folder.exists()
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("module", ["web", "worker", "prepare"])
+def test_a_folder_of_counters_that_cannot_be_used_is_a_sentence(tmp_path, module):
+    folder = tmp_path / "counters"
+    folder.write_text("")
+    environ = environment(PROMETHEUS_MULTIPROC_DIR=str(folder), PORT=str(free_port()))
+    done = run_python("-m", f"codservice.run.{module}", env=environ)
+    said = f"codservice: PROMETHEUS_MULTIPROC_DIR {folder} cannot be used: File exists.\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 COUNTING = """
 import os, sys
 from django.conf import settings
