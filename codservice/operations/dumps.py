@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db import connection
+from django.db import DatabaseError, connection
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
@@ -132,9 +132,12 @@ def restore(file: Path) -> None:
                     raise _failed("pg_restore", running.returncode, said.read())
         except psycopg.Error as error:
             raise Failed(str(error).partition("\n")[0]) from error
-    with connection.cursor() as cursor:
-        cursor.execute("SET statement_timeout = 0")  # large tables on a slow disk take their time
-        cursor.execute("ANALYZE")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = 0")  # large tables on a slow disk take their time
+            cursor.execute("ANALYZE")
+    except DatabaseError:  # autovacuum will do it
+        connection.close()  # it may be broken
 
 
 def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:

@@ -403,6 +403,21 @@ def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_p
             connection.close()
 
 
+@pytest.mark.process
+def test_what_cannot_be_analyzed_is_restored_all_the_same(monkeypatch, tmp_path):
+    """Autovacuum looks at it later."""
+    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: shutil.which("true"))
+    with psycopg.connect(database_url()) as other:
+        other.execute("LOCK TABLE orders_order")
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '50ms'")
+            dumps.restore(tmp_path / "a.dump")
+            assert one("SELECT 1") == 1, "what comes next can ask the database"
+        finally:
+            connection.close()
+
+
 def test_a_backup_is_made_with_every_option_of_the_database_url(tmp_path):
     """Here with a service of libpq's, which names the server, the user and the database."""
     session = connection.get_connection_params()
