@@ -195,6 +195,19 @@ def test_a_dry_run_counts_what_a_run_sends_again(alice, webhook, register, deliv
             output("resend_deliveries", str(there.id), str(left.id), *options)
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_of_what_the_filters_choose_it_says_how_many_are_left_alone(webhook, delivery_of, options):
+    delivery_of(webhook, "failed", attempts=4)
+    Webhook.objects.update(is_active=False)
+    said = StringIO()
+
+    told = json.loads(output("resend_deliveries", "--webhook", str(webhook.id), "--json", *options))
+    call_command("resend_deliveries", "--all", *options, stdout=StringIO(), stderr=said)
+
+    assert (told["resent"], told["left_alone"]) == (0, 1)
+    assert said.getvalue().endswith(": 0, left alone 1.\n")
+
+
 def test_all_has_to_be_asked_for(webhook, delivery_of):
     delivery_of(webhook, "failed", attempts=4)
 

@@ -15,8 +15,8 @@ class Command(commands.Command):
     help = f"""Send deliveries once more, now, with the same ids and bodies: single ones by id, or many by filters.
 
 A finished delivery gets one more attempt. One that waits for its next attempt gets it now. Deliveries of webhooks
-that are deleted or off, and those that have had {resending.MOST_ATTEMPTS} attempts, are left alone. Prints how many
-will be sent."""
+that are deleted or off, dropped ones, and those that have had {resending.MOST_ATTEMPTS} attempts, are left alone.
+Prints how many will be sent."""
     examples = (
         "resend_deliveries 4f0c6f0e-7f55-4a5e-9d8e-6c8a2f0f8a11\n"
         "resend_deliveries --status failed --account yasmine@example.dz --from 2026-03-01 --dry-run\n"
@@ -48,19 +48,20 @@ will be sent."""
             deliveries = delivery_arguments.chosen(options)
         else:
             raise CommandError("Give ids or a filter, or --all for every delivery of this status.")
+        asked = len(set(ids)) or deliveries.count()
         deliveries = deliveries.filter(resending.POSSIBLE)
         count = deliveries.count()
         if not dry_run:
             count = self.resend(deliveries, total=-(-count // resending.MOST_AT_ONCE))
-        missing = len(set(ids)) - count if ids else 0
+        left = max(asked - count, 0)  # more may have come meanwhile
         if options["json"]:
-            self.print_json({"resent": count, "left_alone": missing, "dry_run": dry_run})
+            self.print_json({"resent": count, "left_alone": left, "dry_run": dry_run})
         else:
             self.stdout.write(str(count))
-            self.say(f"Sent again{' (dry run)' if dry_run else ''}: {count}.")
-        if missing:
+            self.say(f"Sent again{' (dry run)' if dry_run else ''}: {count}, left alone {left}.")
+        if ids and left:
             raise CommandError(
-                f"{missing} of the ids cannot be sent again: unknown, dropped, of a webhook that is deleted or off,"
+                f"{left} of the ids cannot be sent again: unknown, dropped, of a webhook that is deleted or off,"
                 f" or tried {resending.MOST_ATTEMPTS} times."
             )
 
