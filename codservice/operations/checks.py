@@ -103,15 +103,14 @@ def beat() -> str:
 
 
 def retention() -> str:
-    ended, late = duties.age("prune"), PRUNE_LATE.total_seconds()
-    if ended is not None and ended > late:
-        found = f"the last deletion of old data ended {ended / 86400:.0f} days ago"
-    elif ended is None and _age_of_database() > late:
-        found = "old data has never been deleted, which a worker begins 15 minutes after its start"
-    else:
+    age = duties.age("prune")
+    if age is None:  # a worker begins 15 minutes after its first start
+        age = _age_of_database()
+    if age <= PRUNE_LATE.total_seconds():
         return ""
     return (
-        f"{found}. Look for errors of codservice.operations.tasks.prune in the worker's log, or run `manage.py prune`."
+        f"no deletion of old data has ended for {age / 86400:.0f} days. Look for errors of"
+        " codservice.operations.tasks.prune in the worker's log, or run `manage.py prune`."
     )
 
 

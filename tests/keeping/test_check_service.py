@@ -214,7 +214,7 @@ def test_a_round_of_retention_that_never_ends_is_told(all_is_well, monkeypatch):
 
     with connection.cursor() as cursor:
         cursor.execute("UPDATE operations_duty SET done_at = now() - interval '3 days' WHERE name = 'prune'")
-    assert "3 days ago" in problem("retention")
+    assert problem("retention").startswith("no deletion of old data has ended for 3 days. ")
 
     # Its advice helps, unless the command is told to keep more than it should.
     for arguments, helps in ((["--dry-run"], False), (["--older-than", "365"], False), ([], True)):
@@ -222,12 +222,23 @@ def test_a_round_of_retention_that_never_ends_is_told(all_is_well, monkeypatch):
         assert (problem("retention") == "") is helps, arguments
 
 
+def test_a_retention_that_has_always_failed_is_not_said_to_have_ended(all_is_well, monkeypatch):
+    monkeypatch.setattr("codservice.retention.database_clock", DatabaseClock(settling=timedelta(0)))
+    monkeypatch.setattr("codservice.retention.sweep", lambda older_than: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        tasks.prune()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE operations_duty SET done_at = done_at - interval '2 days' WHERE name = 'prune'")
+
+    assert problem("retention").startswith("no deletion of old data has ended for 3 days. ")
+
+
 def test_an_old_database_whose_retention_has_never_run_is_told(all_is_well):
     assert problem("retention") == ""
 
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_migrations SET applied = now() - interval '3 days' WHERE name = '0001_initial'")
-    assert "old data has never been deleted" in problem("retention")
+    assert problem("retention").startswith("no deletion of old data has ended for 3 days. ")
 
     call_command("prune", stdout=StringIO(), stderr=StringIO())
     assert problem("retention") == ""
