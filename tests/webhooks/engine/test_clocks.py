@@ -1,6 +1,7 @@
 """Hosts whose clocks are wrong by an hour: when what is due is the database's to say, and windows are Redis'."""
 
 import glob
+import json
 import signal
 import time
 from datetime import timedelta
@@ -22,6 +23,7 @@ from tests.harness.database import environment
 from tests.harness.deliveries import write
 from tests.harness.python import FreshPython
 from tests.harness.service import running_service
+from webhooks.models import Event
 
 ORDERS = "/api/v1/orders"
 # libfaketime takes locks of its own, which a second process may be forked with, and makes sleeps fail, such as that
@@ -53,12 +55,13 @@ def test_a_worker_whose_clock_is_wrong_sends_what_is_due_and_nothing_else(receiv
     assert not due & later
 
 
-def test_a_web_whose_clock_is_wrong_dates_by_the_database_and_counts_by_redis(tmp_path, wrong_clock):
+def test_a_web_whose_clock_is_wrong_dates_by_the_database_and_counts_by_redis(webhook_to, tmp_path, wrong_clock):
     """And it signs out who did nothing and nobody else."""
     key, over = new_key(AccountFactory(rate_limit=3)), new_key(AccountFactory())
     half_an_hour = timedelta(minutes=30)
     ApiKey.objects.update(expires_at=Now() + half_an_hour)
     ApiKey.objects.filter(digest=digest_of(over)).update(expires_at=Now() - half_an_hour)
+    webhook = webhook_to("http://127.0.0.1:9/")
     here, away = Client(), Client()
     for client in (here, away):
         client.force_login(AgentFactory())
@@ -73,11 +76,13 @@ def test_a_web_whose_clock_is_wrong_dates_by_the_database_and_counts_by_redis(tm
         cancelled = service.send("POST", f"{ORDERS}/{made.json()['id']}/cancel", key=key)
         assert (read.status, cancelled.status) == (200, 200)
         refused = service.send("GET", ORDERS, key=key)
+        assert service.send("POST", f"/api/v1/webhooks/{webhook.id}/ping", key=new_key(webhook.account)).status == 202
         assert service.send("GET", ORDERS, key=over).status == 401
         cookies = [f"sessionid={client.cookies['sessionid'].value}" for client in (here, away)]
         pages = [service.send("GET", "/console/desk/", headers={"Cookie": cookie}) for cookie in cookies]
     order = Order.objects.get()
-    for at in (order.created_at, order.updated_at, order.canceled_at):
+    pinged = parse_datetime(json.loads(Event.objects.get(kind=Event.PING).body)["timestamp"])
+    for at in (order.created_at, order.updated_at, order.canceled_at, pinged):
         assert abs(timezone.now() - at) < timedelta(minutes=30)
     assert parse_datetime(made.json()["created_at"]).utcoffset() is not None
     assert refused.status == 429
