@@ -1,11 +1,15 @@
 """The commands about webhooks: look, resend, encrypt anew, receive; and what /readyz says of the queue."""
 
 import json
+import os
 import re
+import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta
 from io import StringIO
 from urllib.parse import urlsplit
@@ -20,9 +24,11 @@ from django.utils import timezone
 
 from codservice.accounts.models import SecurityEntry
 from codservice.operations import duties
-from tests.harness.background import Background, at_once, eventually
+from tests.harness.background import PATIENCE, Background, at_once, eventually
+from tests.harness.database import environment
 from tests.harness.manage import output
 from tests.harness.plans import explain
+from tests.harness.processes import CHECKOUT
 from webhooks import posts, queue, registry, resending, secrets
 from webhooks.models import Delivery, Webhook
 
@@ -425,6 +431,30 @@ def test_the_sink_stops_without_a_word_of_a_sender_that_did_not_wait_for_the_ans
         sender.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}")
     assert sink.lines()
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("to", "status", "problem"),
+    [
+        ("| true", 128 + signal.SIGPIPE, ""),  # a reader that has seen enough
+        ("> /dev/full", 1, "CommandError: The output cannot be written: No space left on device.\n"),
+    ],
+)
+def test_the_sink_ends_when_its_output_takes_no_more(to, status, problem):
+    script = f'set -o pipefail; "$0" manage.py webhook_sink --port 0 --count 5 --json {to}'
+    with subprocess.Popen(
+        ["bash", "-c", script, sys.executable],
+        cwd=CHECKOUT, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as sink:  # fmt: skip
+        try:
+            url = re.search(r"http://\S+", sink.stderr.readline())[0]
+            with suppress(OSError):  # without an answer, since it could not be shown
+                post(url, b"{}", secrets.make_secret())
+            assert sink.communicate(timeout=PATIENCE)[1] == problem
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(sink.pid, signal.SIGKILL)
+    assert sink.returncode == status
 
 
 @pytest.mark.parametrize("host", ["a..b", "192.0.2.1", "caf\udce9.example"])

@@ -50,6 +50,8 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
             pass
         finally:
             server.server_close()
+        if server.failure:
+            raise server.failure
 
     def show(self, received: dict[str, Any], *, as_json: bool) -> None:
         if as_json:
@@ -66,6 +68,7 @@ Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    failure: Exception | None = None  # why nothing can be shown any more
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing of a sender that has gone, as ours does after 3 seconds without an answer."""
@@ -79,6 +82,7 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 30
+        server: _Server
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "")
@@ -87,12 +91,16 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
                 return
             received = self.received(self.rfile.read(int(length)))
             time.sleep(options["delay"])
+            status = options["status"]
             with lock:
-                command.show(received, as_json=options["json"])
+                try:
+                    command.show(received, as_json=options["json"])
+                except (BrokenPipeError, CommandError) as error:
+                    status, self.server.failure = 500, error
                 left[0] -= 1
-                is_last = left[0] == 0
+                is_last = left[0] == 0 or self.server.failure is not None
             try:
-                self.send_response(options["status"])
+                self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
             finally:
