@@ -83,4 +83,8 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # before the supervisor listens for it; ends by the signal, as shells expect
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import signal
 import socket
 import subprocess
 import sys
@@ -44,6 +45,13 @@ def test_port_taken(run, taken):
     said = refusal(run(PORT=str(taken)))
     assert f"Port {taken}" in said
     assert "set PORT" in said
+
+
+def test_at_ctrl_c_before_it_listens_for_it_it_ends_by_the_signal_without_a_word(run, taken):
+    service = run(PORT=str(taken), module="codservice.onebox")
+    eventually(Layout(service.data).data.exists)  # now it waits for the port
+    service.popen.send_signal(signal.SIGINT)
+    assert (service.wait(), service.said()) == (-signal.SIGINT, "")
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", ".example", "192.0.2.1"])
