@@ -87,6 +87,11 @@ class Command(BaseCommand):
             if postgresql.is_behind(error):
                 raise CommandError("The database is not up to date. Run `manage.py migrate`.") from error
             raise
+        except UnicodeEncodeError as error:
+            # A byte of the command line that Python could not decode: no text of PostgreSQL's has one.
+            if "\udc80" <= error.object[error.start] <= "\udcff":
+                raise CommandError("An argument is not UTF-8.") from error
+            raise
         except (KeyboardInterrupt, _ToldToStop):
             self.say("Stopped.")
             raise

@@ -108,6 +108,28 @@ def test_the_name_of_a_file_is_written_as_it_was_given_whatever_its_encoding(tmp
     assert (done.returncode, done.stdout.partition(b": ")[0]) == (0, file), done.stderr
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["update_shipments", "courier.csv", "--account", b"am\xe9lie@example.dz"],
+        ["turn_codes_off", b"am\xe9lie"],
+    ],
+    ids=["account", "person"],
+)
+def test_an_argument_from_a_terminal_that_is_not_utf_8_is_a_sentence(arguments: list[str | bytes]) -> None:
+    assert said(*map(os.fsdecode, arguments), start=FreshPython) == (1, "CommandError: An argument is not UTF-8.\n")
+
+
+def test_what_the_output_cannot_show_is_not_said_to_be_an_argument() -> None:
+    class Show(Command):
+        def handle(self, **options: Any) -> None:
+            "é".encode("ascii")
+
+    with pytest.raises(UnicodeEncodeError):
+        call_command(Show())
+
+
 def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> None:
     status, problem = said(*SHOW, DATABASE_URL="", DATABASE_URL_FILE="", DATA_DIR=str(tmp_path))
 
