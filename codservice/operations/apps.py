@@ -23,6 +23,7 @@ class OperationsConfig(AppConfig):
             "migrations": checks.migrations,
             "clock": checks.clock,
             "sessions": checks.sessions,
+            "worker": checks.worker,
             "beat": checks.beat,
             "retention": checks.retention,
             "mail": checks.mail,

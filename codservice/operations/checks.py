@@ -13,7 +13,7 @@ from psycopg.errors import DiskFull
 from codservice.operations import duties
 from codservice.operations.tasks import PRUNE_EVERY
 
-BEAT_LATE = timedelta(seconds=60)  # it sends its sign of life every 10 s
+SIGN_LATE = timedelta(seconds=60)  # workers and beat give a sign of life every 10 s
 PRUNE_LATE = PRUNE_EVERY + timedelta(days=1)
 MOST_SKEW = 5.0  # seconds between this host's clock and the database's
 
@@ -94,12 +94,21 @@ def space() -> str:
         return str(cursor.fetchone()[0])
 
 
+def worker() -> str:
+    return _silence("worker", "Start one (`python -m codservice.run.worker`).")
+
+
 def beat() -> str:
-    age = duties.age("beat")
-    advice = "Start beat (`python -m codservice.run.beat`), and a worker, which records what beat sends."
+    return _silence(
+        "beat", "Start beat (`python -m codservice.run.beat`), and a worker, which records what beat sends."
+    )
+
+
+def _silence(name: str, advice: str) -> str:
+    age = duties.age(name)
     if age is None:
-        return f"has never sent anything. {advice}"
-    return f"has sent nothing for {age:.0f} s. {advice}" if age > BEAT_LATE.total_seconds() else ""
+        return f"has never given a sign of life. {advice}"
+    return f"has given no sign of life for {age:.0f} s. {advice}" if age > SIGN_LATE.total_seconds() else ""
 
 
 def retention() -> str:

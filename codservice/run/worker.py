@@ -53,16 +53,6 @@ def preload() -> None:
     app.finalize()
 
 
-def turn_remote_control_off() -> None:
-    """Turn off Celery's remote control, but for `ping`, which `check_service` uses.
-
-    Otherwise anyone who can write to Redis could stop workers and read their settings."""
-    from celery.worker.control import Panel
-
-    for command in Panel.data.keys() - {"ping"}:
-        del Panel.data[command]
-
-
 class Worker(CeleryWorker):
     """Celery's, which stops without printing a sentence that is no line of our log."""
 
@@ -161,7 +151,6 @@ def main() -> int:
         without_mingle=True,
         without_heartbeat=True,
     )
-    turn_remote_control_off()
     hear_stops(worker)
     # From here on there are threads, and the environment must not change: writing to it while a thread reads it, as C
     # libraries do, can end the process. Celery has written what it needs by now.

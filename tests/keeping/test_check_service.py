@@ -9,7 +9,6 @@ from datetime import timedelta
 from io import StringIO
 
 import pytest
-from celery import Celery
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
@@ -20,9 +19,7 @@ from django.utils import timezone
 
 from codservice import health
 from codservice.accounts.actor import Actor
-from codservice.celery import app
 from codservice.operations import checks, duties, tasks
-from codservice.operations.management.commands import check_service
 from codservice.operations.models import Duty
 from codservice.retention import DatabaseClock
 from inventory import ledger, stock
@@ -32,7 +29,6 @@ from orders.models import ChangedDay, DayFigure, OrderCount
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
-from tests.harness.broker import running_broker
 from tests.harness.database import slow_down_reads, wait_for_lock
 from tests.harness.manage import output
 from tests.harness.plans import explain
@@ -57,9 +53,9 @@ def run(*args):
 
 
 @pytest.fixture
-def all_is_well(db, monkeypatch):
-    """A worker answers, though none runs in the tests, and beat has given its sign of life."""
-    monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [{"worker": {"ok": "pong"}}])
+def all_is_well(db):
+    """A worker and beat have given their signs of life, though none runs in the tests."""
+    tasks.note_worker()
     tasks.note_beat()
 
 
@@ -101,30 +97,6 @@ def test_sessions_that_cannot_be_relied_on_are_told_of_with_the_way_out(all_is_w
     assert "can't parse timestamptz" in json.loads(said)["migrations"]
 
 
-def test_without_a_worker_it_says_how_to_start_one(all_is_well, monkeypatch):
-    monkeypatch.undo()
-
-    assert "codservice.run.worker" in problem("worker")
-
-
-def test_a_right_in_redis_that_is_missing_for_asking_a_worker_is_named(all_is_well, monkeypatch, tmp_path):
-    monkeypatch.undo()
-    with running_broker(tmp_path / "broker") as broker:
-        broker.client.execute_command("ACL", "SETUSER", "some", "on", ">PASSWORD", "~*", "+@all")
-        url = broker.url.replace("unix://", "redis+socket://some:PASSWORD@")
-        monkeypatch.setattr(check_service, "app", Celery(broker=url, set_as_current=False))
-        assert "No permissions to access a channel" in problem("worker")
-
-
-def test_a_worker_has_its_second_to_answer_however_little_is_waited(all_is_well, monkeypatch):
-    asked = []
-    monkeypatch.setattr(app.control, "ping", lambda timeout, limit: asked.append(timeout) or [{"worker": {}}])
-
-    call_command("check_service", "--timeout", "0", stdout=StringIO(), stderr=StringIO())
-
-    assert asked == [1.0]
-
-
 class RefusingMailServer(socketserver.StreamRequestHandler):
     def handle(self):
         self.wfile.write(b"220 mail.example ESMTP\r\n")
@@ -150,34 +122,34 @@ def test_a_mail_server_that_refuses_the_log_in_or_is_not_there_is_told_of(all_is
     assert re.fullmatch(r"cannot be sent \(.*refused\). Check the mail server and EMAIL_URL.", problem("mail"))
 
 
-def test_a_beat_that_never_lived_or_died_is_told(all_is_well):
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE operations_duty SET done_at = now() - interval '75 s' WHERE name = 'beat'")
-    assert problem("beat").startswith("has sent nothing for 75 s. Start beat")
+@pytest.mark.parametrize("name", ["worker", "beat"])
+def test_one_that_never_lived_or_died_is_told_with_how_to_start_it(all_is_well, name):
+    duty = Duty.objects.filter(name=name)
+    duty.update(done_at=timezone.now() - timedelta(seconds=75))
+    said = problem(name)
+    assert said.startswith("has given no sign of life for 75 s. Start ")
+    assert f"`python -m codservice.run.{name}`" in said
 
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM operations_duty")
-    assert problem("beat").startswith("has never sent anything. Start beat")
+    duty.delete()
+    assert problem(name).startswith("has never given a sign of life. Start ")
 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_was_started_a_moment_ago_is_waited_for(all_is_well, monkeypatch):
     """After a start, `/readyz` is content before beat and a worker have given a sign of life."""
     Duty.objects.all().delete()
-    monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [])
     asked = threading.Event()
-    real = checks.beat
 
-    def asked_for_beat():
+    def asked_for_worker():
         asked.set()
-        return real()
+        return checks.worker()
 
-    monkeypatch.setitem(health.SLOW_CHECKS, "beat", asked_for_beat)
+    monkeypatch.setitem(health.SLOW_CHECKS, "worker", asked_for_worker)
 
     def start():
         asked.wait(PATIENCE)
+        tasks.note_worker()
         tasks.note_beat()
-        monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [{"worker": {"ok": "pong"}}])
 
     starting = Background(start)
     call_command("check_service", "--timeout", str(PATIENCE), stdout=StringIO(), stderr=StringIO())
@@ -203,8 +175,8 @@ def test_only_beat_gives_beats_sign_of_life(settings):
     """A worker that catches up on what was waiting does not make a dead beat look alive for long."""
     entry = settings.CELERY_BEAT_SCHEDULE["note-beat"]
 
-    assert entry["options"]["expires"] <= checks.BEAT_LATE.total_seconds()
-    assert entry["schedule"] * 3 < checks.BEAT_LATE.total_seconds()
+    assert entry["options"]["expires"] <= checks.SIGN_LATE.total_seconds()
+    assert entry["schedule"] * 3 < checks.SIGN_LATE.total_seconds()
 
 
 def test_a_round_of_retention_that_never_ends_is_told(all_is_well, monkeypatch):

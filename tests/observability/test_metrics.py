@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 import redis
 import yaml
-from celery.worker.control import Panel
 from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.db import connection
@@ -26,7 +25,6 @@ from django.utils import timezone
 from codservice import metrics
 from codservice.celery import app
 from codservice.operations import duties
-from codservice.run import worker
 from orders import metrics as orders_metrics
 from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
@@ -462,10 +460,8 @@ def test_who_writes_to_redis_runs_nothing_here(client, db, monkeypatch, tmp_path
     assert not (tmp_path / "went-off").exists()
 
 
-def test_a_worker_takes_json_and_answers_a_ping_and_nothing_else(monkeypatch):
-    monkeypatch.setattr(Panel, "data", Panel.data.copy())
-    worker.turn_remote_control_off()
-    assert set(Panel.data) == {"ping"}
+def test_a_worker_takes_json_and_no_remote_control():
+    assert not app.conf.worker_enable_remote_control
     assert (app.conf.accept_content, app.conf.task_serializer) == (["json"], "json")
     assert app.conf.result_accept_content in (None, ["json"])
 

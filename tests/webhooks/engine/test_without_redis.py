@@ -89,8 +89,7 @@ def test_two_beats_and_two_workers_send_nothing_twice(start, receiver, webhook_t
         url = broker.url.replace("unix://", "unix://codservice:PASSWORD@")
         *_, worker = (start(name, url) for name in ("beat", "beat", "worker", "worker"))
         eventually(lambda: duties.age("beat") is not None)
-        app = Celery(broker=url.replace("unix:", "redis+socket:"), set_as_current=False)
-        assert app.control.ping(timeout=PATIENCE, limit=1)
+        Celery(broker=broker.url.replace("unix:", "redis+socket:"), set_as_current=False).control.shutdown()
         assert broker.client.acl_log() == []
         write(webhook, 300)
         eventually(lambda: not Delivery.objects.filter(status="pending").exists())
@@ -102,6 +101,7 @@ def test_two_beats_and_two_workers_send_nothing_twice(start, receiver, webhook_t
         return "Connection to broker lost" in "".join(said)
 
     eventually(is_told)
+    assert worker.poll() is None, "not even told to stop through Redis"
     worker.terminate()
     worker.wait(PATIENCE)
     assert "Celery 5.1" not in "".join([*said, capfd.readouterr().err]), "nothing of what Celery may do one day"

@@ -8,10 +8,6 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, OperationalError, connection
 
 from codservice import commands, health
-from codservice.celery import app
-
-# Enough for a running worker. One that has only begun to listen misses a question asked before.
-PING_SECONDS = 1.0
 
 
 class Command(commands.Command):
@@ -35,8 +31,8 @@ The exit status is 1 when something is wrong, for cron and monitoring."""
     def handle(self, *, timeout: float, **options: Any) -> None:
         checks = health.CHECKS | health.SLOW_CHECKS
         checks["database"] = partial(_reached, checks["database"])
-        checks["beat"] = partial(_wait_for, checks["beat"], timeout)
-        checks["worker"] = partial(_wait_for, _ask_worker, timeout)
+        for name in ("worker", "beat"):
+            checks[name] = partial(_wait_for, checks[name], timeout)
         problems: dict[str, str] = {}
         for name, check in self.progress(checks.items(), total=len(checks), unit="checks"):
             problems[name] = _ask(check)
@@ -86,12 +82,3 @@ def _measured(measure: Callable[[], float | str]) -> float | str | None:
     except (DatabaseError, NotImplementedError):
         return None
     return figure if isinstance(figure, str) else round(figure, 1)
-
-
-def _ask_worker() -> str:
-    try:
-        answers = app.control.ping(timeout=PING_SECONDS, limit=1)
-    except Exception as error:  # the broker's library may raise anything
-        # The check of the broker only writes a key: here it may be another right that Redis denies.
-        return f"cannot be asked ({error}). Fix the broker first."
-    return "" if answers else "does not answer. Start one (`python -m codservice.run.worker`)."
