@@ -77,15 +77,10 @@ class User(AbstractUser):
         ]
 
     @classmethod
-    def known_as(cls, typed: str) -> "User | None":
-        """The person who signs in with this username or e-mail address; a username goes before an address."""
-        person = cls.meant_by(typed)
-        return person if person and person.signs_in_as(typed) else None
-
-    @classmethod
     def meant_by(cls, typed: str) -> "User | None":
-        """Like `known_as`, but else whoever has this username in another case, which lets nobody in.
+        """The person who signs in with this username or e-mail address; a username goes before an address.
 
+        If there is none, whoever has this username in another case, which lets nobody in: `signs_in_as` tells.
         One query, known or not. It reads all people, in far less time than a password takes to hash.
         """
         lower = typed.lower()

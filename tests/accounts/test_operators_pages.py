@@ -262,7 +262,7 @@ def test_nobody_gets_anothers_address_as_a_name_or_the_reverse(operator: Client,
     of_alice = page("accounts_user_change", alice.holder_id)
     refused = operator.post(of_alice, {"username": "alice", "email": "Karim@shop.example"})
     assert "Somebody already signs in with this address." in text_of(refused)
-    assert User.known_as(taken) == alice.holder
+    assert User.meant_by(taken) == alice.holder
 
     assert operator.post(there, form | {"email": karim.username}).status_code == 302, "both may be one's own"
     assert operator.post(of_alice, {"username": taken, "email": "Alice@Shop.example"}).status_code == 302

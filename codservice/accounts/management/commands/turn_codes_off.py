@@ -19,8 +19,8 @@ class Command(commands.Command):
         parser.add_argument("username", help="the name or e-mail address that they sign in with")
 
     def handle(self, *, username: str, **options: Any) -> None:
-        person = User.known_as(username)
-        if person is None or not one_time_codes.are_on(person):
+        person = User.meant_by(username)
+        if person is None or not person.signs_in_as(username) or not one_time_codes.are_on(person):
             raise CommandError(f"Nobody signs in as {username} with one-time codes.")
         one_time_codes.forget(person)
         self.stdout.write(f"{person.username} signs in by password alone, and is signed out everywhere")
