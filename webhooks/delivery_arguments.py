@@ -8,8 +8,7 @@ from django.core.management.base import CommandError
 
 from codservice import commands
 from codservice.accounts.account_argument import add_account_argument, find_account
-from webhooks.filters import EVENTS
-from webhooks.models import Delivery, DeliveryQuerySet, Webhook
+from webhooks.models import Delivery, DeliveryQuerySet, Event, Webhook
 
 
 def add(parser: ArgumentParser, *, status: str | None = None) -> None:
@@ -17,7 +16,7 @@ def add(parser: ArgumentParser, *, status: str | None = None) -> None:
     known = ", ".join(Delivery.Status.values)
     default = f"; {status} unless said otherwise" if status else ""
     parser.add_argument("--status", default=status, help=f"one or several, comma separated, of {known}{default}")
-    parser.add_argument("--event", help=f"one or several, comma separated, of {', '.join(EVENTS)}")
+    parser.add_argument("--event", help=f"one or several, comma separated, of {', '.join(Event.KINDS)}")
     parser.add_argument("--webhook", type=UUID, metavar="ID", help="of this webhook")
     add_account_argument(parser, required=False)
     commands.add_period_arguments(parser, "of changes")
@@ -30,7 +29,7 @@ def chosen(options: dict[str, Any]) -> DeliveryQuerySet:
         statuses = commands.read_words(options["status"], "status", Delivery.Status.values)
         deliveries = deliveries.filter(Delivery.shown_as(statuses))
     if options["event"] is not None:
-        deliveries = deliveries.filter(event__kind__in=commands.read_words(options["event"], "event", EVENTS))
+        deliveries = deliveries.filter(event__kind__in=commands.read_words(options["event"], "event", Event.KINDS))
     if options["webhook"]:
         if not Webhook.objects.filter(pk=options["webhook"]).exists():
             raise CommandError(f"--webhook: There is no webhook {options['webhook']}.")

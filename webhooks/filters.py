@@ -8,15 +8,16 @@ from django.db.models import QuerySet
 from codservice.api.filters import Filters, WordsFilter, period
 from webhooks.models import Delivery, Event
 
-EVENTS = (*Event.Kind.values, Event.PING)
-
 
 class DeliveryFilter(Filters):
     status = WordsFilter(
         method="shown_as", words=tuple(Delivery.Status.values), label="One or several statuses, separated by commas."
     )
     event = WordsFilter(
-        field_name="event__kind", lookup_expr="in", words=EVENTS, label="One or several kinds, separated by commas."
+        field_name="event__kind",
+        lookup_expr="in",
+        words=Event.KINDS,
+        label="One or several kinds, separated by commas.",
     )
     created_from, created_to = period("created_at")
 

@@ -25,7 +25,7 @@ from codservice.long_lists import NewestFirst
 from codservice.searches import searching
 from webhooks import events, registry, resending
 from webhooks.account_pages import NO_WEBHOOK, OFF, WEBHOOKS
-from webhooks.filters import EVENTS, DeliveryFilter
+from webhooks.filters import DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import KINDS, STATUSES
 
@@ -42,7 +42,7 @@ class LogForm(Form):
         label=gettext_lazy("Status"), choices=[("", gettext_lazy("All")), *STATUSES.items()], required=False
     )
     event = forms.ChoiceField(
-        label=gettext_lazy("Event"), choices=[("", gettext_lazy("All")), *[(e, e) for e in EVENTS]], required=False
+        label=gettext_lazy("Event"), choices=[("", gettext_lazy("All")), *[(e, e) for e in Event.KINDS]], required=False
     )
     created_from = AskedDay(label=gettext_lazy("From"))
     created_to = AskedDay(label=gettext_lazy("To"))

@@ -87,6 +87,7 @@ class Event(models.Model):
         INVENTORY_UPDATED = "inventory.updated"
 
     PING = "ping"  # a test delivery that a merchant asks for; no webhook can subscribe to it
+    KINDS = (*Kind.values, PING)
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     # The row that changed belongs to this account already; having the database check it again would only cost time.

@@ -15,7 +15,6 @@ from codservice.errors import Invalid
 from codservice.form_fields import MomentField as FilterMoment
 from codservice.wire import Id, Moment
 from webhooks import feed, receivers
-from webhooks.filters import EVENTS
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
 SHOWN_ATTEMPTS = 8  # per delivery, so that a page of 100 has at most some megabytes, whatever was answered
@@ -196,7 +195,7 @@ class DeliveryBody(Struct):
     event_id: Annotated[
         Id, Meta(description="`X-Service-Event-Id`, the event's `id` in the feed; pings are not there.")
     ]
-    event: Annotated[str, Meta(extra_json_schema={"enum": EVENTS})]
+    event: Annotated[str, Meta(extra_json_schema={"enum": Event.KINDS})]
     status: Annotated[str, Meta(extra_json_schema={"enum": Delivery.Status.values})]
     attempt_count: int
     next_attempt_at: Annotated[Moment | None, Meta(description="When a pending delivery is tried next.")]
