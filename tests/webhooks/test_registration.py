@@ -3,7 +3,9 @@
 import re
 import socket
 import threading
+import time
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import ada_url
 import pycurl
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 
 from tests.harness.background import PATIENCE, Background, asleep, eventually
 from webhooks import receivers
-from webhooks.resolver import Resolver
+from webhooks.lookups import Lookups
+from webhooks.posts import Post
+from webhooks.transfer import Transfer
 
 pytestmark = pytest.mark.usefixtures("names")
 
@@ -168,11 +172,11 @@ def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch, host):
     """A search domain would make `grafana.monitoring` a service of our cluster."""
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_, **__: asked.append(name) or [])
-    resolver = Resolver(lambda: None, local_names=False)
+    lookups = Lookups(lambda: None, local_names=False)
 
-    receivers.normalise(f"https://{host}/")
-    resolver.ask(host)
-    eventually(resolver.answers)
+    url = receivers.normalise(f"https://{host}/")
+    lookups.addresses(Transfer(Post(uuid4(), url, "order.confirmed", b"", [], 1), time.monotonic()))
+    eventually(lambda: list(lookups.answered()))
 
     assert asked == [f"{host}."] * 2
 

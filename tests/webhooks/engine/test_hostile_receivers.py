@@ -232,10 +232,10 @@ def test_a_post_whose_kept_connection_is_closed_is_sent_once_more_whatever_other
 
 def test_a_busy_receiver_that_moves_is_followed(monkeypatch):
     """A connection that is always in use leads to its first address, whatever its name means by now."""
-    for module in ("webhooks.resolver.KEPT", "webhooks.lookups.KEPT", "webhooks.transfer.NAMES_KEPT"):
+    for module in ("webhooks.lookups.KEPT", "webhooks.transfer.NAMES_KEPT"):
         monkeypatch.setattr(module, 1.0)
     addresses = ["127.0.0.1"]
-    monkeypatch.setattr("webhooks.resolver.addresses_of", lambda name: [*addresses])
+    monkeypatch.setattr("webhooks.lookups.addresses_of", lambda name: [*addresses])
     with Receiver() as old, Receiver(address=("127.0.0.2", old.address[1])) as new:
         sender = Sender(width=10, allow_private=True)
 
