@@ -226,14 +226,14 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
 def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
     """Forget the customer's rows among the refused rows of files. No file is under way: `to_erase` refuses then.
 
-    A cell may have been refused as a phone because of what stands beside the number: another number, or words. The
-    other rows of the same order are the customer's too: those with its external id, and those after them that name no
-    order.
+    A cell may have been refused as a phone because of what stands beside the number: another number, or words. So any
+    cell names it in which its digits stand: a row too many may go, which its merchant still has in the file, but none
+    too few. The other rows of the same order are the customer's too: those with its external id, and those after them
+    that name no order.
     """
-    is_named = phones.finder(phone)
 
     def names(cells: list[str]) -> bool:
-        return any(map(is_named, cells))
+        return any(phones.stands_in(phone, cell) for cell in cells)
 
     for upload in Upload.objects.filter(account_id=account_id):
         found = [_whose(upload, cells) for _id, cells in _refused(upload) if names(cells)]

@@ -2,10 +2,8 @@
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator
 
 import phonenumbers
-from phonenumbers import ValidationResult
 
 MAX_LENGTH = 40  # characters; no usual form needs more
 # The forms that clients should send. Many more are understood, but some clients refuse what the pattern does not match.
@@ -20,24 +18,8 @@ _POSSIBLE = re.compile(_plan.general_desc.national_number_pattern)  # type: igno
 # Digits of any script, with what people write between them. libphonenumber alone would guess: it reads letters as keys
 # (`0550 DOG 456`), drops `x12`, and looks for a number inside a sentence.
 _USUAL = re.compile(r"[+＋\d ()（）.．\-‐-―−－/／]+")
-_BETWEEN = re.compile(r"[\W_]+")  # what may separate digits in any text
-_OTHER_DIGIT, _NO_DIGITS = re.compile(r"[^\D0-9]"), re.compile(r"\D+")
+_DIGIT = re.compile(r"\d")  # of any script, too
 _SPACES = re.compile(r"[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")  # direction marks too
-
-# Before `finder` searches a text, it replaces whatever separates two digits by one sign: a plus if it ends with one,
-# else a space.
-_GAP = "[ +]?"
-_TRUNK, _COUNTRY = f"0{_GAP}", f"(?:0{{1,2}}{_GAP})?213{_GAP}(?:0{_GAP})?"
-_NUMBERS = [
-    re.compile(rf"{prefix}(?:[1-4](?:{_GAP}\d){{7}}|[5-9](?:{_GAP}\d){{8}})(?!\d){_GAP}").match
-    for prefix in (r"(?!(?<=\+)213)", _TRUNK, _COUNTRY)
-]
-_PIECE = re.compile(rf"(\d{{1,17}})(?!\d){_GAP}").match
-# A house's number or a postal code, which may precede a number. Not of three digits: many numbers begin with so many.
-_HOUSE = re.compile(rf"(?<!\+)(?!213)[1-9](?:\d?|\d{{3,4}})(?!\d){_GAP}").match
-_FIGURES = re.compile(rf"(?<!\+)(?!00)\d{{1,7}}(?!\d){_GAP}").match
-# A match ends where no part of a number precedes.
-_FRESH = re.compile(rf"(?:\A{_GAP}|[^\W\d_]{_GAP}|\d{{8}}[ +]|\+)(?=\d)")
 
 
 class NotAPhone(ValueError):
@@ -79,73 +61,20 @@ def e164_or_none(text: str) -> str | None:
 def digits(text: str) -> str | None:
     """The digits of a number or a part of one, in any usual form: `٠٦٦١-١١` → `066111`. None if it is neither."""
     text = _SPACES.sub(" ", text)
-    found = "".join(str(int(sign)) for sign in text if sign.isdecimal())
+    found = _digits_in(text)
     return found if found and _USUAL.fullmatch(text) else None
 
 
-def finder(phone: str) -> Callable[[str], bool]:
-    """A function that tells whether a text names this number (E.164), in any usual form, beside other numbers or words.
+def stands_in(phone: str, text: str) -> bool:
+    """Whether a text names this number (E.164), in any form: whether its digits stand there, whatever is between them.
 
-    The digits must begin and end where those of a number do: `0521556677` does not name `021556677`. Without `0` or
-    `213`, as spreadsheets leave them, they must not follow a part of another number. They may follow the start of the
-    text, a word, eight or more digits in one piece, whole numbers of any country in any form, figures that begin no
-    number, or the number of a house or a postal code that itself follows the start of the text or a word. The nine
-    digits of a mobile number in one piece may follow anything: they are never part of another number.
+    No form is missed. Now and then the digits are parts of other numbers, as `021 55 66 77` in `0521 55 66 77`.
     """
-    digits = phone.removeprefix("+213")
-    number = _GAP.join(digits) + r"(?!\d)"
-    in_one_piece = rf"|{digits}(?!\d)" if len(digits) == 9 else ""
-    search = re.compile(rf"(?<!\d)(?:(?:{_COUNTRY}|{_TRUNK}){number}{in_one_piece})").search
-    match = re.compile(number).match
-
-    def is_in(text: str) -> bool:
-        text = _OTHER_DIGIT.sub(lambda sign: str(int(sign[0])), text)
-        if digits not in _NO_DIGITS.sub("", text):  # true of most texts, and takes a tenth of the time
-            return False
-        text = _BETWEEN.sub(lambda signs: "+" if signs[0][-1] in "+＋" else " ", text)
-        return search(text) is not None or any(match(text, start) for start in _starts(text))
-
-    return is_in
+    return phone.removeprefix("+213") in _digits_in(text)
 
 
-def _starts(text: str) -> Iterator[int]:
-    """The places where a number may begin without a prefix, each once: some digits can be read as two numbers."""
-    fresh = {begins.end() for begins in _FRESH.finditer(text)}
-    known = fresh | {house.end() for start in fresh if (house := _HOUSE(text, start))}
-    waiting = list(known)
-    while waiting:
-        start = waiting.pop()
-        yield start
-        ends = {number.end() for read in _NUMBERS if (number := read(text, start))}
-        ends = {*ends, *_ends_abroad(text, start)}
-        if not ends and (figures := _FIGURES(text, start)):
-            ends = {figures.end()}
-        ends -= known
-        known |= ends
-        waiting += ends
-
-
-def _ends_abroad(text: str, start: int) -> Iterator[int]:
-    """Where a foreign number may end that begins at `start`, after a `+` or with `00`."""
-    if text[start - 1 : start] != "+" and not text.startswith("00", start):
-        return
-    digits = ""
-    while len(digits) < 17 and (piece := _PIECE(text, start)):
-        digits, start = digits + piece[1], piece.end()
-        if len(digits) > 6 and _is_abroad(digits.removeprefix("00")):
-            yield start
-        if text[start - 1] == "+":  # the next number begins here
-            return
-
-
-def _is_abroad(digits: str) -> bool:
-    """Whether the digits have the length of a whole number of another country."""
-    try:
-        number = phonenumbers.parse(f"+{digits}")
-    except phonenumbers.NumberParseException:
-        return False
-    how_long = phonenumbers.is_possible_number_with_reason(number)
-    return number.country_code != 213 and how_long == ValidationResult.IS_POSSIBLE
+def _digits_in(text: str) -> str:
+    return "".join(str(int(sign)) for sign in _DIGIT.findall(text))
 
 
 def argument(text: str) -> str:

@@ -518,20 +518,6 @@ def test_a_number_is_found_in_the_cell_for_which_its_row_was_refused(alice: Acco
         assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [4, 5]
 
 
-def test_refused_rows_of_whoever_has_a_number_that_ends_like_it_stay(alice: Account) -> None:
-    made = {"account": alice, "kind": "orders", "name": "x.csv", "size": 1, "actor": "x", "user_id": uuid4()}
-    upload = Upload.objects.create(**made, status="done")
-    cells = ["021556677", "0521556677", "tel 021556677 / 0550…", "05 21 55 66 77", "21556677", "+213 7 21 55 66 77"]
-    RefusedRow.objects.bulk_create(
-        RefusedRow(account=alice, upload=upload, line=line, cells=["Amine", cell], faults=[])
-        for line, cell in enumerate(cells, start=2)
-    )
-
-    customer_data.erase(alice, "+21321556677", actor=Actor.of_command("erase_customer"))
-
-    assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [3, 5, 7]
-
-
 def test_refused_rows_that_do_not_say_whose_they_are_go_with_the_row_above(
     alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
