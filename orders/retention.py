@@ -15,9 +15,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 
+from codservice.postgresql import take_time
 from orders import anonymising
 from orders.anonymising import NOBODY
-from orders.models import ENDED
+from orders.models import ENDED, Order
 from webhooks import redaction
 
 BATCH = 200  # orders that one transaction anonymises or deletes
@@ -38,14 +39,7 @@ ORDER BY updated_at LIMIT %(batch)s FOR NO KEY UPDATE SKIP LOCKED
 _ANONYMISE = anonymising.statement(f"""
     SELECT id FROM orders_order o WHERE id = ANY(%(orders)s) AND {_IS_QUIET}
 """)  # noqa: S608  (of our own text)
-_COUNT = f"""
-WITH page AS (
-    SELECT id, updated_at FROM orders_order WHERE {_IS_OLD} AND (updated_at, id) > (%(at)s, %(id)s)
-    ORDER BY updated_at, id LIMIT %(batch)s
-)
-SELECT (SELECT count(*) FROM page o WHERE {_IS_QUIET}), count(*) OVER (), updated_at, id
-FROM page ORDER BY updated_at DESC, id DESC LIMIT 1
-"""  # noqa: S608  (of our own text)
+_COUNT = f"SELECT count(*) FROM orders_order o WHERE {_IS_OLD} AND {_IS_QUIET}"  # noqa: S608  (of our own text)
 
 
 def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
@@ -57,10 +51,9 @@ def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str
         yield {"customers": 0}
         return
     parameters = {"kept": timedelta(days=settings.CUSTOMER_RETENTION_DAYS), "nobody": NOBODY, "batch": BATCH}
-    yield from _count(parameters) if dry_run else _anonymise(parameters)
-
-
-def _anonymise(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
+    if dry_run:
+        yield {"customers": _count(_COUNT, parameters)}
+        return
     size = BATCH
     while size == BATCH:
         with transaction.atomic(), connection.cursor() as cursor:
@@ -71,13 +64,12 @@ def _anonymise(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
         yield {"customers": done}
 
 
-def _count(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
-    at, id_, size = datetime.min.replace(tzinfo=UTC), UUID(int=0), BATCH
-    while size == BATCH:
-        with connection.cursor() as cursor:
-            cursor.execute(_COUNT, {**parameters, "at": at, "id": id_})
-            count, size, at, id_ = cursor.fetchone() or (0, 0, at, id_)
-        yield {"customers": count}
+def _count(statement: str, parameters: dict[str, Any]) -> int:
+    with transaction.atomic(), connection.cursor() as cursor:
+        take_time(cursor)
+        cursor.execute(statement, parameters)
+        count: int = cursor.fetchone()[0]
+    return count
 
 
 # Uses the index `order_of_twin`, and goes on after the last order chosen: locked orders stay, and are not chosen again.
@@ -85,21 +77,6 @@ _OLD_TESTS = """
 SELECT account_id, created_at, id FROM orders_order
 WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval AND (created_at, id) > (%(at)s, %(id)s)
 ORDER BY created_at, id LIMIT %(look)s
-"""
-# A statement of its own, so that the one that deletes sees what was written until the lock.
-_LOCK_TESTS = "SELECT id FROM orders_order WHERE id = ANY(%(orders)s) ORDER BY id FOR UPDATE SKIP LOCKED"
-# Also deletes what belongs to the orders.
-_DELETE_TESTS = """
-WITH notes AS (
-    DELETE FROM orders_callnote WHERE order_id = ANY(%(orders)s)
-), changes AS (
-    DELETE FROM orders_statuschange WHERE order_id = ANY(%(orders)s)
-), edits AS (
-    DELETE FROM orders_orderedit WHERE order_id = ANY(%(orders)s)
-), items AS (
-    DELETE FROM orders_orderitem WHERE order_id = ANY(%(orders)s)
-)
-DELETE FROM orders_order WHERE id = ANY(%(orders)s)
 """
 _COUNT_TESTS = """
 SELECT count(*) FROM orders_order WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval
@@ -113,9 +90,7 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
     """
     parameters = {"kept": TEST_ORDERS_KEPT}
     if dry_run:
-        with connection.cursor() as cursor:
-            cursor.execute(_COUNT_TESTS, parameters)
-            yield {"test_orders": cursor.fetchone()[0]}
+        yield {"test_orders": _count(_COUNT_TESTS, parameters)}
         return
     at, id_, size = datetime.min.replace(tzinfo=UTC), UUID(int=0), LOOK
     while size == LOOK:
@@ -138,10 +113,9 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
 
 def _delete_tests(ids: list[UUID], told: redaction.Found) -> int:
     """Delete these orders of one twin, except those that are locked. Returns how many were deleted."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_LOCK_TESTS, {"orders": ids})
-        locked = [id_ for (id_,) in cursor.fetchall()]
-        cursor.execute(_DELETE_TESTS, {"orders": locked})
-        # Deleted orders have no more events after these.
-        redaction.overwrite(told.of(locked), anonymising.TOLD)
+    with transaction.atomic():
+        orders = Order.objects.filter(id__in=ids).order_by("id").select_for_update(skip_locked=True)
+        locked = list(orders.values_list("id", flat=True))
+        Order.objects.filter(id__in=locked).delete()  # and what belongs to them, as it is since the lock
+        redaction.overwrite(told.of(locked), anonymising.TOLD)  # deleted orders have no more events after these
     return len(locked)

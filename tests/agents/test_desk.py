@@ -218,11 +218,9 @@ def test_an_order_that_is_being_changed_is_passed_over(alice: Account, agent: Us
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_number_that_is_corrected_meanwhile_is_the_one_that_is_called(
-    alice: Account, agent: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_that_is_corrected_meanwhile_is_the_one_that_is_called(alice: Account, agent: User) -> None:
     order = make_order(alice)
-    with stopped_before_its_locks(monkeypatch, claims, "_NEXT", lambda: claims.next_customer(agent)) as served:
+    with stopped_before_its_locks("orders_order", lambda: claims.next_customer(agent)) as served:
         correction = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
         editing.edit(order.id, correction, actor=Actor.of_staff(agent))
     assert Claim.objects.get(id=served.result()).phone_e164 == "+213661223344"

@@ -5,11 +5,9 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
-import pytest
 from django.db import connection
 
 from .background import PATIENCE, Background, open_transaction
@@ -108,20 +106,22 @@ def wait_for_lock(sessions: int = 1) -> None:
 
 
 @contextmanager
-def stopped_before_its_locks(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str, call: Callable[[], Any]
-) -> Iterator[Background]:
-    """While the block runs, `call`, in the background, stands in a statement of the module: its snapshot is taken, its
-    rows (`SKIP LOCKED`) are not locked yet.
+def stopped_before_its_locks(table: str, call: Callable[[], Any]) -> Iterator[Background]:
+    """While the block runs, `call`, in the background, stands in its first statement with the table that skips locked
+    rows: its snapshot is taken, its rows are not locked yet.
     """
+
+    def stop(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if table in sql:
+            stops = r"OFFSET (SELECT 0 FROM pg_advisory_xact_lock(42)) \1"
+            sql = re.sub(r"(FOR (NO KEY )?UPDATE SKIP LOCKED)", stops, sql)
+        return execute(sql, *rest)
 
     def patiently() -> Any:
         one("SELECT set_config('lock_timeout', '0', false)")
-        return call()
+        with connection.execute_wrapper(stop):
+            return call()
 
-    stops = r"OFFSET (SELECT 0 FROM pg_advisory_xact_lock(42)) \1"
-    stopping = re.sub(r"(FOR (NO KEY )?UPDATE SKIP LOCKED)", stops, getattr(module, statement))
-    monkeypatch.setattr(module, statement, stopping)
     with open_transaction(lambda: one("SELECT pg_advisory_xact_lock(42)")):
         stopped = Background(patiently)
         wait_for_lock()

@@ -225,11 +225,11 @@ def test_in_batches_by_two_at_once_each_order_once(order_in, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_call_that_is_noted_just_before_the_lock_keeps_the_customer(order_in, agent, monkeypatch):
+def test_a_call_that_is_noted_just_before_the_lock_keeps_the_customer(order_in, agent):
     order, other = order_in(), order_in()
     call = lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED, note="Nadia Cherif rappelle")
 
-    with stopped_before_its_locks(monkeypatch, retention, "_LOCK_OLD", prune) as anonymised:
+    with stopped_before_its_locks("orders_order", prune) as anonymised:
         lifecycle.add_call_note(order.id, call)
 
     assert anonymised.result() == 1

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
@@ -93,12 +94,14 @@ def test_those_that_somebody_changes_just_now_hold_up_no_others(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_call_that_is_noted_just_before_the_lock_goes_with_its_order(
-    twin: Account, order_in: Callable[..., Order], monkeypatch: pytest.MonkeyPatch
+    twin: Account, order_in: Callable[..., Order]
 ) -> None:
     order, agent = order_in(twin, 30.01), AgentFactory()
-    with stopped_before_its_locks(monkeypatch, retention, "_LOCK_TESTS", prune) as deleted:
+    with stopped_before_its_locks(
+        "orders_order", lambda: list(retention.delete_test_orders(timezone.now(), dry_run=False))
+    ) as deleted:
         lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.BUSY))
-    assert deleted.result() == 1
+    assert deleted.result() == [{"test_orders": 1}]
     assert not Order.objects.exists()
 
 
