@@ -182,8 +182,7 @@ def _note_id(call: Call, order: Order, number: int) -> UUID:
 def confirm(order_id: UUID, *, actor: Actor, seen_version: int | None = None, call: Call | None = None) -> Order:
     """Confirm the order: the customer said yes. Raises AlreadyDecided, Changed, NotAllowed.
 
-    The `call` in which they did is noted too. If it was noted before, so was the decision: then nothing is changed and
-    nothing refused.
+    The `call` in which they did is noted too.
     """
     return move("confirm", order_id, actor=actor, seen_version=seen_version, call=call)
 
@@ -191,10 +190,8 @@ def confirm(order_id: UUID, *, actor: Actor, seen_version: int | None = None, ca
 def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
     """Confirm all of `orders`, whose rows the caller's transaction has locked with `lock`, and note the call on each.
 
-    A call that was noted before changes nothing. Raises AlreadyDecided or NotAllowed with nothing changed.
+    Raises AlreadyDecided or NotAllowed with nothing changed.
     """
-    if _is_noted(call):
-        return
     steps = [moves.make(order, allowed_move(order, "confirm", actor), "") for order in orders]
     _note(orders, call)
     moves.write(steps, actor)
@@ -254,8 +251,6 @@ def move(
     """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
-        if call is not None and _is_noted(call):
-            return order
         is_canceled = name == "cancel" and order.status == Status.CANCELED
         if is_canceled and actor.role == Role.MERCHANT and seen_version is None:  # a shop's retry
             return order

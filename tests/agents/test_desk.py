@@ -17,7 +17,7 @@ from agents import tasks
 from agents.desk import claims, customer, decisions, overview
 from agents.models import CallingRules, Claim
 from agents.supervision import bulk_changes
-from codservice.accounts.actor import Actor
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from codservice.errors import Refused
@@ -450,6 +450,18 @@ def test_a_form_sent_twice_writes_once(outcome: str, alice: Account, agent: User
     assert CallNote.objects.count() == (2 if outcome == "busy" else 1)
 
 
+def test_a_form_sent_again_after_others_changed_the_order_changes_nothing(alice: Account, agent: User) -> None:
+    order, second = make_order(alice), make_order(alice)
+    claim_id, note_id = claims.next_customer(agent), uuid4()
+    act("confirm", claim_id, order, second, note_id, agent)
+    lifecycle.cancel(order.id, actor=Actor(Role.SUPERVISOR, "Lina"))
+
+    act("confirm", claim_id, order, second, note_id, agent)
+
+    order.refresh_from_db()
+    assert (order.status, order.version, order.call_notes.count()) == (Status.CANCELED, 3, 1)
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("outcome", ["confirm", "cancel", "busy"])
 def test_a_form_sent_many_times_at_once_writes_once(outcome: str, alice: Account, agent: User) -> None:
@@ -576,14 +588,16 @@ def test_the_screen_reads_a_constant_number_of_statements(
         claims.next_customer(agent)
 
 
-def test_a_decision_locks_its_order_once_and_looks_its_note_up_once(alice: Account, agent: User) -> None:
+def test_a_call_locks_its_orders_once_and_only_one_that_decides_nothing_looks_its_note_up(
+    alice: Account, agent: User
+) -> None:
     order, other = make_order(alice), make_order(alice)
     claim_id = claims.next_customer(agent)
     with CaptureQueriesContext(connection) as confirming:
         decisions.confirm(screen(claim_id, agent, order), order.id, note_id=uuid4())
     with CaptureQueriesContext(connection) as noting:
         note(claim_id, Outcome.BUSY, other, note_id=uuid4(), agent=agent)
-    for written in (confirming, noting):
+    for written, looked_up in ((confirming, 0), (noting, 1)):
         statements = [query["sql"] for query in written]
         assert len([sql for sql in statements if "FOR UPDATE" in sql and "orders_order" in sql]) == 1
-        assert len([sql for sql in statements if sql.startswith("SELECT 1") and "orders_callnote" in sql]) == 1
+        assert len([sql for sql in statements if sql.startswith("SELECT 1") and "orders_callnote" in sql]) == looked_up

@@ -198,18 +198,7 @@ def test_a_decision_and_its_call_are_one(move):
     note = order.call_notes.get()
     assert (note.note, note.agent_name, note.created_at) == ("oui", "Amel", moved.updated_at)
     assert len([sql for sql in statements if "FOR UPDATE" in sql["sql"]]) == 1
-    assert len([sql for sql in statements if 'FROM "orders_callnote"' in sql["sql"]]) == 1
-
-
-@pytest.mark.parametrize("second", ["confirm", "cancel"])
-def test_a_decision_whose_call_was_noted_changes_nothing_and_is_not_refused(second):
-    order, call = order_in("pending_confirmation"), called(None, note_id=uuid4())
-    lifecycle.confirm(order.id, actor=actor("agent"), call=call)
-    before = state(order)
-    again = MOVES[second](order.id, actor=actor("agent"), seen_version=1, call=call)
-    assert again.status == "confirmed"
-    assert state(order) == before
-    assert order.call_notes.count() == 1
+    assert not [sql for sql in statements if 'FROM "orders_callnote"' in sql["sql"]]
 
 
 def test_a_refused_decision_notes_nothing():
