@@ -5,16 +5,17 @@ from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
-from rest_framework import viewsets
+from rest_framework import serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.test_mode import serializers, simulation
+from agents.test_mode import simulation
 from codservice.accounts.key_format import TEST
 from codservice.api import idempotency, schema
 from codservice.api.adapters import needed_body, optional_body, unknown_first
+from codservice.api.fields import Word, read_body
 from orders import bodies, openapi, reading
-from orders.models import Order, Status
+from orders.models import CallNote, Order, Status
 from orders.serializers import OrderCancel, read_cancel
 
 _ANSWERS = {200: bodies.OrderDetailBody}
@@ -22,6 +23,10 @@ _ANSWERS = {200: bodies.OrderDetailBody}
 
 def _shown(*steps: Status) -> dict[int, bodies.OrderDetailBody]:
     return {200: openapi.detail(*steps)}
+
+
+class TestCall(serializers.Serializer):
+    outcome = Word(choices=simulation.OUTCOMES)
 
 
 class TestModeViewSet(viewsets.GenericViewSet):
@@ -55,7 +60,7 @@ class TestModeViewSet(viewsets.GenericViewSet):
 
     @schema.describe(
         "Call the customer of a test order",
-        request=serializers.TestCall,
+        request=TestCall,
         example={"outcome": "no_answer"},
         answers=_ANSWERS,
         shown={200: openapi.CALLED},
@@ -67,7 +72,7 @@ class TestModeViewSet(viewsets.GenericViewSet):
         """Acts as an agent whose call decided nothing: notes it and plans the next one."""
         account_id = request.auth.account_id
         with self._unknown_first(request, id):
-            outcome = serializers.read_call(needed_body(request))
+            outcome = CallNote.Outcome(read_body(TestCall, needed_body(request))["outcome"])
         simulation.call(id, outcome, account_id=account_id)
         return self._detail(account_id, id)
 
