@@ -9,10 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from webhooks import feed
 from webhooks.feed import LAST_ID, first_id
+from webhooks.models import Webhook
 
 BATCH = 200  # rows that one statement looks at; attempts and claims are deleted with their delivery
 
@@ -40,7 +42,7 @@ FROM page ORDER BY event_id DESC, webhook_id DESC LIMIT 1
 """
 
 
-def _by_id(do: str, table: str, is_old: str) -> str:
+def _by_id(table: str, is_old: str) -> str:
     """Return a statement like `_DELIVERIES` for a table by its ids."""
     return f"""
 WITH page AS (
@@ -49,31 +51,22 @@ WITH page AS (
     SELECT id FROM {table} WHERE id = ANY(ARRAY(SELECT id FROM page)) AND {is_old}
     {{lock}}
 ), done AS (
-    {do} WHERE id = ANY(ARRAY(SELECT id FROM old)) {{returning}}
+    {{delete}} {table} WHERE id = ANY(ARRAY(SELECT id FROM old)) {{returning}}
 )
 SELECT (SELECT count(*) FROM done), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
 """  # noqa: S608  (of our own text)
 
 
 _EVENTS = _by_id(
-    "{delete} webhooks_event",
     "webhooks_event",
     "created_at < %(before)s AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.event_id = webhooks_event.id)",
 )
 _WEBHOOKS = _by_id(
-    "{delete} webhooks_webhook",
     "webhooks_webhook",
     "deleted_at < %(before)s AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.webhook_id = webhooks_webhook.id)",
 )
-# The locked row is checked again: its merchant may have rotated the secret since the page was read.
-_PREVIOUS_SECRETS = _by_id("{clear}", "webhooks_webhook", "previous_secret_until < now()")
-_DOING = {
-    "lock": "FOR UPDATE SKIP LOCKED",
-    "delete": "DELETE FROM",
-    "clear": "UPDATE webhooks_webhook SET previous_secret = NULL, previous_secret_until = NULL",
-    "returning": "RETURNING 1",
-}
-_COUNTING = {"lock": "", "delete": "SELECT 1 FROM", "clear": "SELECT 1 FROM webhooks_webhook", "returning": ""}
+_DOING = {"lock": "FOR UPDATE SKIP LOCKED", "delete": "DELETE FROM", "returning": "RETURNING 1"}
+_COUNTING = {"lock": "", "delete": "SELECT 1 FROM", "returning": ""}
 
 
 def deliveries(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
@@ -107,7 +100,15 @@ def webhooks(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
 
 def previous_secrets(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Clear previous secrets that no longer sign."""
-    return _in_pages(_PREVIOUS_SECRETS, ("previous_secrets",), ("id",), {"end": LAST_ID}, dry_run)
+    ended = Webhook.objects.filter(previous_secret_until__lt=Now())
+    if dry_run:
+        yield {"previous_secrets": ended.count()}
+        return
+    with transaction.atomic():
+        # Locked rows are checked again: a merchant may have rotated the secret meanwhile.
+        ids = list(ended.select_for_update(skip_locked=True).values_list("id", flat=True))
+        cleared = Webhook.objects.filter(id__in=ids).update(previous_secret=None, previous_secret_until=None)
+    yield {"previous_secrets": cleared}
 
 
 def _in_pages(

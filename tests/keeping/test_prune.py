@@ -18,8 +18,8 @@ from codservice.operations import duties, tasks
 from codservice.retention import SETTLING, SWEEPS, DatabaseClock, SweepsFailed, sweep
 from inventory.models import StockMovement
 from tests import factories
-from tests.harness.background import PATIENCE, Background, at_once
-from tests.harness.database import wait_for_lock
+from tests.harness.background import PATIENCE, at_once
+from tests.harness.database import stopped_before_its_locks
 from tests.harness.manage import output
 from webhooks import delivery, registry, resending, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -166,20 +166,16 @@ def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_secret_that_is_rotated_meanwhile_signs_for_its_day(alice, webhook, monkeypatch):
+def test_a_secret_that_is_rotated_meanwhile_signs_for_its_day(alice, webhook):
     """The sweep pauses after it has begun to look, the merchant rotates, and the sweep goes on."""
     registry.rotate_secret(alice.id, webhook.id)
     Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(hours=1))
-    looked_at = "FROM webhooks_webhook WHERE id > %(id)s"
-    pausing = retention._PREVIOUS_SECRETS.replace(
-        looked_at, f"{looked_at} AND (SELECT pg_advisory_xact_lock_shared(77))::text = ''"
-    )
-    monkeypatch.setattr(retention, "_PREVIOUS_SECRETS", pausing)
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(77)")
-        sweeping = Background(lambda: list(retention.previous_secrets(timezone.now(), dry_run=False)))
-        wait_for_lock()
-        Background(lambda: registry.rotate_secret(alice.id, webhook.id)).result()
+
+    def sweep_secrets():
+        return list(retention.previous_secrets(timezone.now(), dry_run=False))
+
+    with stopped_before_its_locks("webhooks_webhook", sweep_secrets) as sweeping:
+        registry.rotate_secret(alice.id, webhook.id)
 
     assert sweeping.result() == [{"previous_secrets": 0}]
     assert Webhook.objects.get().previous_secret is not None
