@@ -63,13 +63,12 @@ class Done(StrEnum):
 
 
 class Saved(NamedTuple):
-    """A product as it is now, what was done to it, and the record that it had before."""
+    """A product as it is now, and what was done to it."""
 
     id: UUID
     sku: str
     stock_quantity: int
     done: Done
-    before: Record | None
 
 
 class Exists(Refused):
@@ -82,31 +81,12 @@ class Exists(Refused):
         super().__init__(_("A product with this SKU already exists."))
 
 
-class Changed(Refused):
-    """The product's record is no longer the one that the person saw."""
-
-    code = "product_changed"
-
-
 def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
     """Create a product. Raises Exists, with nothing changed, if the account already has one with this SKU."""
     with transaction.atomic():
         (saved,) = save(account_id, [draft], actor=actor, sets_stock=False)
         if saved.done is not Done.CREATED:
             raise Exists(saved.id if saved.done is Done.UNCHANGED else None)
-    return saved
-
-
-def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Saved:
-    """Change the product with the draft's SKU, whose record was `seen`.
-
-    Raises Changed, with nothing changed, if the record has changed since, unless it already is as drafted, as after a
-    first press of two.
-    """
-    with transaction.atomic():
-        (saved,) = save(account_id, [draft], actor=actor, sets_stock=False)
-        if saved.done is not Done.UNCHANGED and saved.before != seen:
-            raise Changed(_("The product has changed since you opened it. Check the product before you change it."))
     return saved
 
 
@@ -128,7 +108,7 @@ def save(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor, sets_stock:
         changes = [_change(draft, known.get(draft.sku), sets_stock) for draft in drafts]
         if written := [change for change in changes if change.differs]:
             stock.write(account_id, written, actor=actor)
-    return [_saved(change, known.get(change.sku)) for change in changes]
+    return [_saved(change) for change in changes]
 
 
 def lock_all(account_id: UUID) -> None:
@@ -180,6 +160,6 @@ def _change(draft: Draft, known: _Known | None, sets_stock: bool) -> stock.Chang
     return stock.Change(known.id, draft.sku, old, new, *record, is_new=False, is_edited=record != before)
 
 
-def _saved(change: stock.Change, known: _Known | None) -> Saved:
+def _saved(change: stock.Change) -> Saved:
     done = Done.CREATED if change.is_new else Done.UPDATED if change.differs else Done.UNCHANGED
-    return Saved(change.id, change.sku, change.new_quantity, done, known.record if known else None)
+    return Saved(change.id, change.sku, change.new_quantity, done)

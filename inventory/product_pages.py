@@ -1,13 +1,11 @@
 """The account's pages about products: find, create and change them, set their stock and see its movements."""
 
-from decimal import Decimal
 from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.core import signing
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -23,6 +21,7 @@ from codservice.accounts.account_page import account_page
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.accounts.team import Right
+from codservice.concurrent_edits import SinceShown
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import AmountField, Form, FreeText, WrittenText
@@ -36,7 +35,6 @@ from inventory.filters import ProductFilter
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
 PAGE = 25  # products, or movements, on a page
-_SEEN = signing.Signer(salt="inventory.product_pages")
 
 
 class SearchForm(Form):
@@ -86,7 +84,7 @@ class StockField(forms.IntegerField):
 
 
 class ProductForm(Form):
-    """A product's record. The record at the time when the form was opened comes back with it, signed."""
+    """A product's record."""
 
     name = WrittenText(label=gettext_lazy("Name"), max_length=255)
     price = AmountField(label=gettext_lazy("Price"), max_length=20, help_text=gettext_lazy("In dinars."))
@@ -104,31 +102,6 @@ class ProductForm(Form):
         help_text=gettext_lazy("Sizes, colours or conditions, which agents read out on the phone."),
     )
     is_active = forms.BooleanField(label=gettext_lazy("For sale"), required=False, initial=True)
-    seen = forms.CharField(widget=forms.HiddenInput, required=False)
-
-    def __init__(self, data: Any = None, *, product: Product | None = None) -> None:
-        initial = {}
-        if product:
-            initial = {name: getattr(product, name) for name in catalog.Record._fields}
-            initial |= {"price": written_amount(product.price), "seen": _sign(product)}
-        super().__init__(data, initial=initial)
-
-    def draft(self, sku: str) -> catalog.Draft:
-        record = {name: self.cleaned_data[name] for name in catalog.Record._fields}
-        return catalog.Draft(sku, stock_quantity=self.cleaned_data.get("stock_quantity"), **record)
-
-    def clean_seen(self) -> catalog.Record | None:
-        """The record that was seen; None if its signature is missing or wrong."""
-        try:
-            name, price, *rest = _SEEN.unsign_object(self.cleaned_data["seen"])
-        except signing.BadSignature:
-            return None
-        return catalog.Record(name, Decimal(price), *rest)
-
-
-def _sign(product: Product) -> str:
-    record = [getattr(product, name) for name in catalog.Record._fields]
-    return _SEEN.sign_object([str(value) if isinstance(value, Decimal) else value for value in record])
 
 
 class NewProductForm(ProductForm):
@@ -140,6 +113,14 @@ class NewProductForm(ProductForm):
     )
     stock_quantity = StockField(label=gettext_lazy("In stock"), initial=0)
     field_order = ("sku", "name", "price", "stock_quantity")
+
+
+class ProductChangeForm(SinceShown, ProductForm):
+    """The record of a product that exists."""
+
+    def __init__(self, data: Any = None, *, product: Product) -> None:
+        record = {name: getattr(product, name) for name in catalog.Record._fields}
+        super().__init__(data, initial=record | {"price": written_amount(product.price)})
 
 
 class StockForm(Form):
@@ -210,7 +191,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     if form.is_valid():
         try:
             with transaction.atomic():
-                draft = form.draft(form.cleaned_data["sku"])
+                draft = catalog.Draft(**form.cleaned_data)
                 made = catalog.make(account.id, draft, actor=Actor.of_merchant(request.user))
                 _note(account, made.id, draft.sku)
         except catalog.Exists as refused:
@@ -227,28 +208,20 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page()
 @require_http_methods(["GET", "HEAD", "POST"])
 def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Show or change a product's record, and show its stock with its movements.
-
-    If the record has changed since the page was opened, the form is refused but keeps what was written, to be copied
-    into a new one.
-    """
-    shown = get_object_or_404(Product, id=id, account=account)
+    """Show or change a product's record, and show its stock with its movements."""
+    mine = Product.objects.filter(account=account)
     if request.method != "POST":
-        return _page(request, shown)
-    form = ProductForm(request.POST, product=shown)
-    if not form.is_valid():
-        return _page(request, shown, form=form)
-    seen = form.cleaned_data["seen"]
-    try:
-        if seen is None:
-            raise catalog.Changed(_("This form is out of date. Check the product before you change it."))
-        with transaction.atomic():
-            saved = catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_merchant(request.user))
-            if saved.done is not catalog.Done.UNCHANGED:
-                _note(account, id, shown.sku)
-    except catalog.Changed as refused:
-        form.add_error(None, refused.message)
-        return _page(request, shown, form=form)
+        return _page(request, get_object_or_404(mine, id=id))
+    with transaction.atomic():
+        Account.lock(account.id)  # or others could change the record after it is compared with what was shown
+        shown = get_object_or_404(mine, id=id)
+        form = ProductChangeForm(request.POST, product=shown)
+        if not form.is_valid():
+            return _page(request, shown, form=form)
+        draft = catalog.Draft(shown.sku, **form.changes)
+        (saved,) = catalog.save(account.id, [draft], actor=Actor.of_merchant(request.user), sets_stock=False)
+        if saved.done is not catalog.Done.UNCHANGED:
+            _note(account, id, shown.sku)
     messages.success(request, _("The product is saved."))
     return redirect("account-product", id=id)
 
@@ -285,7 +258,7 @@ def _note(account: Account, id: UUID, sku: str) -> None:
 
 
 def _page(
-    request: HttpRequest, shown: Product, form: ProductForm | None = None, stock_form: StockForm | None = None
+    request: HttpRequest, shown: Product, form: ProductChangeForm | None = None, stock_form: StockForm | None = None
 ) -> HttpResponse:
     movements = shown.movements.order_by("-id")
     if (before := values.digits_or_none(request.GET.get("before", ""), most=2**63 - 1)) is not None:
@@ -293,7 +266,7 @@ def _page(
     rows = list(movements[: PAGE + 1])
     context = {
         "product": shown,
-        "form": form or ProductForm(product=shown),
+        "form": form or ProductChangeForm(product=shown),
         "stock_form": stock_form or StockForm(product=shown),
         "movements": rows[:PAGE],
         "older": rows[PAGE - 1].id if len(rows) > PAGE else "",

@@ -232,7 +232,7 @@ def saved_body(entries: Sequence[Draft | Refusal], saved: Sequence[Saved], sent:
     if not saved:
         raise _none_of("products", errors)
     created, updated = [], []
-    for id_, sku, stock_quantity, done, _before in saved:
+    for id_, sku, stock_quantity, done in saved:
         (created if done is Done.CREATED else updated).append(SavedProductBody(id_, sku, stock_quantity))
     return ProductsSavedBody(created, updated, _errors(ProductErrorBody, errors, sent, "sku"))
 

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
-from inventory import product_pages
+from inventory import catalog, product_pages
 from inventory.models import Product, StockMovement
 from tests.factories import ProductFactory
+from tests.harness.background import Background, open_transaction
+from tests.harness.database import wait_for_lock
 from tests.inventory.stock import kinds_told
 
 PAGE = "/account/products"
@@ -92,19 +95,44 @@ def test_a_record_is_changed_and_its_stock_is_not(browser: Client, robe: Product
     assert kinds_told() == {"product.updated": 1}
 
 
-@pytest.mark.parametrize("what", ["changed", "forged", "missing"])
-def test_what_somebody_else_has_changed_is_not_overwritten(
-    browser: Client, robe: Product, what: str, django_capture_on_commit_callbacks: Any
+def test_what_somebody_else_has_changed_is_not_overwritten_unseen(
+    browser: Client, robe: Product, django_capture_on_commit_callbacks: Any
 ) -> None:
-    opened = {"changed": seen(browser, robe), "forged": "x:y", "missing": ""}[what]
+    sent = GOOD | {"seen": seen(browser, robe)}
     Product.objects.filter(id=robe.id).update(price=1)
     with django_capture_on_commit_callbacks() as afterwards:
-        answer = browser.post(f"{PAGE}/{robe.id}", GOOD | {"seen": opened}, follow=True)
-    assert "Check the product" in answer.content.decode()
+        answer = browser.post(f"{PAGE}/{robe.id}", sent)
+    form = answer.context["form"]
+    assert (answer.status_code, form.errors.keys()) == (422, {"price"})
+    assert "This has changed since you opened the page" in answer.content.decode()
     assert (afterwards, kinds_told()) == ([], {})
-    assert {GOOD[name] for name in ("name", "price", "script")} <= set(answer.context["form"].data.values())
+    assert {GOOD[name] for name in ("name", "price", "script")} <= set(form.data.values())
     robe.refresh_from_db()
     assert (robe.name, robe.price) == ("Robe", 1)
+
+    browser.post(f"{PAGE}/{robe.id}", sent | {"seen": form["seen"].value()})
+    robe.refresh_from_db()
+    assert (robe.name, robe.price) == ("Robe kabyle", Decimal("4500.50"))
+
+
+def test_what_somebody_else_has_changed_stays_if_one_changes_something_else(browser: Client, robe: Product) -> None:
+    sent = {**GOOD, "name": "Robe", "price": "4500", "script": "S, M", "seen": seen(browser, robe)}
+    Product.objects.filter(id=robe.id).update(price=1, name="Robe d'été", is_active=False)
+    assert browser.post(f"{PAGE}/{robe.id}", sent).status_code == 302
+    robe.refresh_from_db()
+    assert (robe.name, robe.price, robe.is_active, robe.script) == ("Robe d'été", 1, False, "S, M")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_somebody_else_changes_just_now_is_not_overwritten_unseen(browser: Client, robe: Product) -> None:
+    sent, actor = GOOD | {"seen": seen(browser, robe)}, Actor(Role.MERCHANT, "Shop")
+    other = catalog.Draft(robe.sku, name="Robe d'été")
+    with open_transaction(lambda: catalog.save(robe.account_id, [other], actor=actor, sets_stock=False)):
+        changing = Background(lambda: browser.post(f"{PAGE}/{robe.id}", sent).status_code)
+        wait_for_lock()
+    assert changing.result() == 422
+    robe.refresh_from_db()
+    assert robe.name == "Robe d'été"
 
 
 def test_a_second_press_is_not_told_that_it_came_too_late(browser: Client, robe: Product) -> None:
