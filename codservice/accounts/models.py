@@ -101,7 +101,7 @@ class User(AbstractUser):
         """
         return cls.objects.filter(Q(username__iexact=name) | Q(email__iexact=name))
 
-    def deactivate(self, password: str = "") -> None:
+    def deactivate(self, password: str | None = None) -> None:
         """Bar the person from signing in. Sessions and mailed links end for good: they would need a new password.
 
         If they hold an account, its keys stop working until they are reactivated or the keys revoked. A caller that

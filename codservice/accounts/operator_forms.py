@@ -52,7 +52,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
     """Who a person is, and what they may do here."""
 
     password = None
-    unknown_password = ""
+    unknown_password: str | None = None
     """For a person who is shut out. Hashing is slow, so it is made before anything is locked."""
     groups = RolesField(
         label=gettext_lazy("Roles in the call center"),
