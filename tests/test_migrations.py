@@ -188,6 +188,8 @@ HARMLESS = {
     ("accounts", "0001_initial"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
     # Likewise with a GIN index.
     ("orders", "0017_search"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
+    # The code of before has not used the column for a long time.
+    ("orders", "0025_summed_through"): {"DROP_COLUMN"},
 }
 
 

@@ -323,23 +323,6 @@ def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> No
     assert DayFigure.objects.exists()
 
 
-def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
-    """The version before sums up whole days, writes only the last of them, and notes today's changes in vain."""
-    factories.make_order(alice)
-    day_sums.sum_up(alice.id)
-    until = SummedUp.objects.get().until
-    assert until
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE orders_summedup SET through = through")
-        cursor.execute("SELECT through FROM orders_summedup")
-        assert cursor.fetchone() == (until.astimezone(days.ALGIERS).date() - timedelta(days=1),)
-    assert SummedUp.objects.get().until is None
-    assert_equal(alice)
-    assert day_sums.due() == [alice.id]
-    day_sums.sum_up(alice.id)
-    assert_equal(alice)
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None:
     """Uses a zone whose midnight falls between the start of a transaction and now. Zones have whole seconds."""
