@@ -1,6 +1,5 @@
 from django.apps import AppConfig
 from django.contrib.admin.apps import SimpleAdminConfig
-from django.db.models.signals import post_migrate
 
 from codservice.retention import SWEEPS
 
@@ -16,7 +15,7 @@ class AgentsConfig(AppConfig):
     verbose_name = "Call center"
 
     def ready(self) -> None:
-        from agents import public_holidays, retention
+        from agents import retention
         from agents.desk import claims
         from agents.models import CallingPeriod, CallingRules
         from agents.supervision import summing
@@ -24,7 +23,6 @@ class AgentsConfig(AppConfig):
         from codservice.files.account_export import TABLES, ExportedTable
         from orders import anonymising, day_sums
 
-        post_migrate.connect(public_holidays.write, sender=self)
         LEFT_BEHIND["claims"] = claims.release_all
         SWEEPS["claims"] = retention.forget_claims
         anonymising.COPIES["claims"] = retention.forget_customer

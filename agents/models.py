@@ -194,13 +194,6 @@ class CallingPeriod(CallingHours):
         ]
 
 
-class PublicHoliday(models.Model):
-    """A day off for merchants who keep Algeria's holidays. Written by `agents.public_holidays`."""
-
-    day = models.DateField(primary_key=True)
-    name = models.CharField(max_length=100)
-
-
 class Preferences(models.Model):
     """How a person wants the console. Without a row, the defaults here apply. The session holds a copy."""
 

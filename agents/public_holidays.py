@@ -1,24 +1,22 @@
-"""Algeria's public holidays for the coming years, as rows that call planning reads.
+"""Algeria's public holidays, from a file that `make holidays` writes. Islamic dates are estimates; each release brings
+better ones.
 
-They come from a file that `make holidays` writes. The package that knows them takes a second and 45 MB to import, and
-migrations run at every start.
+The package that knows them takes a second and 45 MB to import.
 """
 
 import csv
 from datetime import date
+from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from django.apps import apps as all_apps
-from django.apps.registry import Apps
-from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from codservice import days
 
 DAYS = Path(__file__).with_suffix(".csv")
-YEARS_AHEAD = 3  # Islamic dates are estimates; each release brings better ones
+MOST = 20  # days; a year has fewer, and nobody plans further ahead
 ESTIMATED = " (estimated)"
 NAMES = {
     gettext_noop("New Year's Day"),
@@ -44,18 +42,13 @@ def in_words(name: str) -> str:
     )
 
 
-def write(*, using: str, apps: Apps = all_apps, **kwargs: Any) -> None:
-    """Write the holidays of this year and the next YEARS_AHEAD. A receiver of `post_migrate`."""
-    try:
-        rows = apps.get_model("agents", "PublicHoliday").objects.using(using)
-    except LookupError:  # migrated only to before the table
-        return
-    year = days.today().year
-    known = dict(rows.filter(day__year__gte=year).values_list("day", "name"))
+def ahead() -> dict[date, str]:
+    """The names of the next MOST holidays, today's among them: the coming year's at least. In order of time."""
+    today = days.today()
+    return dict(islice((row for row in _known() if row[0] >= today), MOST))
+
+
+@cache
+def _known() -> list[tuple[date, str]]:
     with DAYS.open(encoding="utf-8") as file:
-        all_days = ((date.fromisoformat(day), name) for day, name in csv.reader(file))
-        holidays = {day: name for day, name in all_days if year <= day.year <= year + YEARS_AHEAD}
-    if known != holidays:
-        with transaction.atomic(using):
-            rows.filter(day__year__gte=year).delete()
-            rows.bulk_create(rows.model(day=day, name=name) for day, name in holidays.items())
+        return [(date.fromisoformat(day), name) for day, name in csv.reader(file)]

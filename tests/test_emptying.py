@@ -6,7 +6,6 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from django.utils import timezone
 
-from agents.models import PublicHoliday
 from codservice.accounts.models import Account
 from tests.factories import AccountFactory, make_groups
 from tests.harness.database import one
@@ -19,7 +18,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def assert_as_migrated() -> None:
     assert not Account.objects.exists()
     assert Permission.objects.filter(codename="view_order").exists()
-    assert PublicHoliday.objects.exists()
     assert Group.objects.count() == 2
 
 
@@ -49,7 +47,7 @@ def test_it_is_gone_and_what_belongs_there_is_changed() -> None:
 
 def test_it_is_as_it_was_and_then_emptied() -> None:
     assert_as_migrated()
-    PublicHoliday.objects.all().delete()
+    Group.objects.all().delete()
 
 
 def test_it_is_filled_again() -> None:

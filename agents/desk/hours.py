@@ -3,16 +3,16 @@
 One piece of SQL says it. Statements that serve, count and find the next call include it; Python gets the windows.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from functools import cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 from django.utils import timezone
 
+from agents import public_holidays
 from agents.models import CallingRules
 
 OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
@@ -47,7 +47,7 @@ WINDOWS = """
         FROM found LEFT JOIN agents_callingrules r USING (account_id)
         WHERE (p).is_closed IS NOT TRUE AND ((p).is_opening IS TRUE OR NOT (
             extract(isodow FROM day)::integer = ANY(COALESCE(r.days_off, %(days_off)s))
-            OR r.keeps_holidays IS TRUE AND EXISTS (SELECT FROM agents_publicholiday h WHERE h.day = found.day)
+            OR r.keeps_holidays IS TRUE AND found.day IN (SELECT unnest(%(holidays)s::date[]))
         ))
     )
     SELECT account_id, (day + opens_at) AT TIME ZONE 'Africa/Algiers' AS opens_at,
@@ -95,12 +95,17 @@ class Window(NamedTuple):
 Windows = list[Window]
 
 
+def parameters() -> dict[str, Any]:
+    """The parameters that the SQL above always has: the defaults of CallingRules, OVERDUE, and the next holidays."""
+    holidays = ",".join(map(str, public_holidays.ahead()))  # an array in PostgreSQL's words: a list costs 25 µs more
+    return {**_usual(), "holidays": f"{{{holidays}}}"}
+
+
 @cache
-def parameters() -> Mapping[str, Any]:
-    """The parameters that the SQL above always has: the defaults of CallingRules, and OVERDUE."""
+def _usual() -> dict[str, Any]:
     rules = CallingRules()
     usual = {"opens_at": rules.opens_at, "closes_at": rules.closes_at, "days_off": rules.days_off}
-    return MappingProxyType(usual | {"overdue": OVERDUE})
+    return usual | {"overdue": OVERDUE}
 
 
 def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Windows]:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from agents import public_holidays
 from agents.console import show
-from agents.models import CallingPeriod, PublicHoliday
+from agents.models import CallingPeriod
 from agents.supervision import for_supervisors
 from agents.supervision.rules import CLOCKS, HoursInOrder
 from codservice import days, values
@@ -108,10 +108,7 @@ def page(request: HttpRequest) -> HttpResponse:
         title=_("Seasons, opened and closed days"),
         form=form,
         periods=[(period, _before(period, ahead)) for period in ahead],
-        holidays=[
-            (holiday.day, public_holidays.in_words(holiday.name))
-            for holiday in PublicHoliday.objects.filter(day__gte=days.today()).order_by("day")[:20]
-        ],
+        holidays=[(day, public_holidays.in_words(name)) for day, name in public_holidays.ahead().items()],
         status=422 if form.errors else 200,
     )
 

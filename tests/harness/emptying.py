@@ -1,7 +1,7 @@
 """Empties the database after tests that commit: what they wrote is deleted, what `migrate` wrote stays.
 
 Django truncates all tables and sends `post_migrate` after each such test. Its receivers write content types,
-permissions, groups and holidays again: ten times the work of the truncation, and a fifth of a whole run. And truncating
+permissions and groups again: ten times the work of the truncation, and a fifth of a whole run. And truncating
 makes every table and index a new file, while deleting the few rows of the few filled tables costs far less.
 """
 
