@@ -12,7 +12,19 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
-from tests.agents.desk_browser import DESK, SCREEN, SECOND, call, call_next, calls, customers, open_panel, settled, told
+from tests.agents.desk_browser import (
+    DESK,
+    SCREEN,
+    SECOND,
+    call,
+    call_next,
+    calls,
+    customers,
+    open_panel,
+    press,
+    settled,
+    told,
+)
 from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
@@ -438,6 +450,32 @@ def test_a_key_that_was_meant_for_a_panel_decides_nothing_once_the_panel_came_ba
     assert Order.objects.get(id=first.id).status == "pending_confirmation"
     page.keyboard.press("1")
     told(page, "is confirmed")
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_enter_decides_nothing_at_a_box_or_at_another_order_or_in_a_line(
+    script: bool, visit: Visits, alice: Account, agent: User
+) -> None:
+    for _ in range(2):
+        make_order(alice)
+    page = call(visit(java_script_enabled=script))
+    expect(page.get_by_role("button", name="Cancel as duplicate").first).to_be_visible()  # before all others
+    if script:
+        settled(page)
+    page.wait_for_timeout(SECOND)
+    page.locator("[name=pause]").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("radio", name="Order 2 of 2").focus()
+    page.keyboard.press("Enter")
+    if not script:  # a script presses the panel's button
+        open_panel(page, "Cancel…")
+        page.get_by_label("In your own words").first.fill("CMD-12")
+        page.keyboard.press("Enter")
+    page.wait_for_timeout(SECOND)
+    press(page, "No answer")
+    told(page, "“No answer” is noted")
+    assert set(CallNote.objects.values_list("outcome", flat=True)) == {"no_answer"}
+    assert set(Order.objects.values_list("status", flat=True)) == {"pending_confirmation"}
 
 
 def test_what_is_pressed_is_about_the_order_that_was_chosen_then(visit: Visits, alice: Account, agent: User) -> None:
