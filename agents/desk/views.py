@@ -144,7 +144,7 @@ def _screen(
     seen = shown.as_sent(found.versions)
     at_hand = _chosen(request, form, found)
     sent = form.data.get("outcome", "").partition(":")[0] if form else ""
-    is_closed_panel = bool(form) and _is_about_others(form, sent, at_hand, has_changed=bool(changes))
+    is_about_others = bool(form) and _is_about_others(form, sent, at_hand, has_changed=bool(changes))
     for entry in found.pending:
         if str(entry.order.id) != at_hand:
             entry.shorten()
@@ -157,8 +157,8 @@ def _screen(
         first=first,
         chosen=at_hand,
         form=form or OutcomeForm(claim_id=claim_id, agent=request.user, pause="pause" in request.GET),
-        sent="" if is_closed_panel else sent,
-        is_closed_panel=is_closed_panel,
+        sent="" if is_about_others else sent,
+        is_about_others=is_about_others,
         seen=seen,
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),
@@ -363,8 +363,8 @@ def _changes(form: OutcomeForm, versions: Mapping[UUID, int]) -> list[str]:
 
 
 def _is_about_others(form: OutcomeForm, sent: str, at_hand: str, *, has_changed: bool) -> bool:
-    """Whether the panel that was pressed in would be about other orders than before if it came back open."""
-    if sent == form.CANCEL:
+    """Whether what was pressed would be about other orders than before if it were pressed again."""
+    if sent in (form.CONFIRM, form.CANCEL):
         return not form.seen_versions or form.data.get("order") != at_hand
     return sent == form.CONFIRM_ALL and (not form.seen_versions or has_changed)
 

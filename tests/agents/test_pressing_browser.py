@@ -432,17 +432,18 @@ def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits,
     assert order.cancel_reason == "Customer unreachable"
 
 
-def test_a_key_that_was_meant_for_a_panel_decides_nothing_once_the_panel_came_back_closed(
-    visit: Visits, alice: Account, agent: User
+@pytest.mark.parametrize("keys", ["1", "21"], ids=["confirm", "cancel"])
+def test_a_key_that_was_meant_for_another_order_decides_nothing_once_the_screen_came_back(
+    keys: str, visit: Visits, alice: Account, agent: User
 ) -> None:
     first, second = two_orders(alice)
     page = call(visit())
     settled(page)
     page.keyboard.press("ArrowRight")
     lifecycle.cancel(second.id, actor=Actor.of_staff(agent))
-    page.keyboard.press("2")
-    page.wait_for_timeout(SECOND)
-    page.keyboard.press("1")  # the customer refused
+    for key in keys:
+        page.keyboard.press(key)
+        page.wait_for_timeout(SECOND)
     expect(page.get_by_text("Nothing was saved.")).to_be_visible()
     settled(page)
     page.keyboard.press("1")  # again

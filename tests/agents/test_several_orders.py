@@ -178,8 +178,10 @@ def test_all_or_none_are_confirmed(alice: Account, charlie: Account, browser: Cl
     assert CallNote.objects.count() == 0
 
 
-@pytest.mark.parametrize(("outcome", "forged"), [("cancel", {}), ("confirm_all", {}), ("confirm_all", {"seal": "x"})])
-def test_a_panel_comes_back_closed_if_it_would_be_about_other_orders(
+@pytest.mark.parametrize(
+    ("outcome", "forged"), [("confirm", {}), ("cancel", {}), ("confirm_all", {}), ("confirm_all", {"seal": "x"})]
+)
+def test_a_screen_comes_back_with_no_panel_open_if_it_would_be_about_other_orders(
     outcome: str, forged: dict[str, str], alice: Account, charlie: Account, browser: Client
 ) -> None:
     _first, second = orders_of(alice, charlie, 2)
@@ -193,7 +195,7 @@ def test_a_panel_comes_back_closed_if_it_would_be_about_other_orders(
     back = screen.press(outcome, order=str(second.id), **forged)
     assert back.status_code == (422 if forged else 409)
     assert " open>" not in back.content.decode()
-    assert " data-closed" in back.content.decode()
+    assert " data-about-others" in back.content.decode()
 
 
 def test_an_order_that_nobody_has_seen_is_not_confirmed(alice: Account, charlie: Account, browser: Client) -> None:

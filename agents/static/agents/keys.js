@@ -40,7 +40,7 @@ document.addEventListener("keydown", (event) => {
   if (!pressed || pressed.closest("fieldset:disabled") || !pressed.checkVisibility()) return;
   event.preventDefault();
   if (pressed.matches("textarea")) pressed.focus();
-  else if (pressing.isDead(pressed) || isSecondOfTwo(pressed, key) || isForClosedPanel(pressed)) return;
+  else if (pressing.isDead(pressed) || isSecondOfTwo(pressed, key) || isForOthers(pressed)) return;
   else if (pressed.matches("summary")) turn(pressed.parentElement, key);
   else pressed.click();
 });
@@ -65,11 +65,11 @@ function isSecondOfTwo(pressed, key) {
   return pressed.dataset.then && key === opened.key && performance.now() - opened.at < 1000;
 }
 
-/** The first key that decides on a screen whose panel came back closed was meant for the panel: it does nothing. */
-function isForClosedPanel(pressed) {
-  const form = pressed.closest("form[data-closed]");
+/** On a screen that came back about other orders, the first key that decides was for those before: it does nothing. */
+function isForOthers(pressed) {
+  const form = pressed.closest("form[data-about-others]");
   if (!form || !pressed.matches("[name=outcome]") || pressed.dataset.then) return false;
-  form.removeAttribute("data-closed");
+  form.removeAttribute("data-about-others");
   return true;
 }
 
