@@ -447,6 +447,7 @@ def test_a_key_that_was_meant_for_another_order_decides_nothing_once_the_screen_
     expect(page.get_by_text("Nothing was saved.")).to_be_visible()
     settled(page)
     page.keyboard.press("1")  # again
+    expect(page.get_by_role("alert").filter(has_text="Nothing was saved.")).to_be_focused()
     page.wait_for_timeout(SECOND)
     assert Order.objects.get(id=first.id).status == "pending_confirmation"
     page.keyboard.press("1")

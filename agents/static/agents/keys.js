@@ -65,11 +65,12 @@ function isSecondOfTwo(pressed, key) {
   return pressed.dataset.then && key === opened.key && performance.now() - opened.at < 1000;
 }
 
-/** On a screen that came back about other orders, the first key that decides was for those before: it does nothing. */
+/** On a screen that came back about other orders, the first key that decides was for those before: it leads to why. */
 function isForOthers(pressed) {
   const form = pressed.closest("form[data-about-others]");
   if (!form || !pressed.matches("[name=outcome]") || pressed.dataset.then) return false;
   form.removeAttribute("data-about-others");
+  document.querySelector("[role=alert][tabindex]")?.focus();
   return true;
 }
 
