@@ -156,8 +156,9 @@ def _show(
     cut = ("rest" if len(rows) > MOST else "uncounted") if is_more else request.POST.get("cut", "")
     rows = rows[:MOST]
     able, called = _able_now([row for row in rows if seen.get(row.id, row.changes) == row.changes], action)
+    is_able = {row.id for row in able}
     seen = seen or {row.id: row.changes for row in chain(able, rows)}
-    is_too_many = not {row.id for row in able}.isdisjoint(islice(seen, action.most, None))
+    seen = dict(sorted(seen.items(), key=lambda each: each[0] not in is_able))  # what a press takes comes first
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
     return show(
@@ -171,7 +172,7 @@ def _show(
         by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
         cut=cut,
         most=MOST,
-        at_once=action.most if is_too_many else 0,
+        at_once=action.most if len(able) > action.most else 0,
         seen=" ".join(as_sent(seen)),
         back=back,
         status=422 if request.method == "POST" else 200,
