@@ -249,6 +249,27 @@ def test_the_desk_goes_on_though_a_link_in_its_lists_keeps_the_focus(
     expect(promise).to_have_count(0)
 
 
+def test_the_desk_gives_the_focus_back_to_what_it_brings_anew(visit: Visits, alice: Account, agent: User) -> None:
+    orders = customers(alice, 4)
+    for order in orders:
+        waits(order, CallState.CALLBACK, agent=agent)
+    person = visit()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=DESK)
+    link, button = page.get_by_role("link", name="Customer 3"), page.get_by_role("button", name="Customer 3")
+    # The focus given back is no use of the page, which would keep the list for half a minute more.
+    for order, focused, wait in zip(orders, (link, button, button), (31_000, 31_000, 11_000), strict=False):
+        if wait == 31_000:
+            focused.focus()
+        lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
+        page.clock.fast_forward(wait)
+        expect(page.get_by_role("link", name=order.customer_name)).to_have_count(0)
+        expect(focused).to_be_focused()
+    page.keyboard.press("Enter")
+    calls(page, "Customer 3")
+
+
 @pytest.mark.parametrize("focused", [True, False])
 def test_the_desk_takes_nothing_away_under_a_finger(focused: bool, visit: Visits, alice: Account, agent: User) -> None:
     """A press moves no focus on what has it, nor at all in Safari and on some phones."""

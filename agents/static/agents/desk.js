@@ -8,12 +8,28 @@
   const STAYS = 30_000; // ms, from the last use of the keyboard or pointer, or the last move of the focus
   let usedAt = 0;
   let used = null; // not every press moves the focus
+  let isRenewing = false;
 
   for (const use of ["focusin", "keydown", "pointerdown"]) {
     document.addEventListener(use, ({ target }) => {
+      if (isRenewing) return;
       usedAt = performance.now();
       used = target;
     });
+  }
+
+  /** Replace what is in a part, and give the focus to the link or button that does what the focused one did. */
+  function renew(part, next) {
+    const leadsTo = ({ href, form }) => href ?? form?.action;
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    // Focused again for nothing, it would take a screen reader away from what it reads.
+    if (focused && part.textContent === next.textContent) return;
+    part.replaceChildren(...next.childNodes);
+    if (!focused) return;
+    const same = [...part.querySelectorAll("a, button")].find((each) => leadsTo(each) === leadsTo(focused));
+    isRenewing = true; // no use of the page
+    same?.focus({ preventScroll: true });
+    isRenewing = false;
   }
 
   function show(page) {
@@ -22,7 +38,7 @@
       const [now, next] = [document, page].map((each) => each.getElementById(id));
       // Do not replace what somebody is about to press. A link opened in another tab keeps the focus, though.
       if (!next || next === now || (isInUse && [document.activeElement, used].some((each) => now.contains(each)))) continue;
-      now.replaceChildren(...next.childNodes);
+      renew(now, next);
       Object.assign(now.dataset, next.dataset);
     }
     const overdue = Number(document.getElementById("now-counters").dataset.overdue);
