@@ -29,7 +29,7 @@ from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import Listening, eventually
-from tests.harness.browser import Visit, Visits
+from tests.harness.browser import OLDER, Visit, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -384,6 +384,26 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
     page.keyboard.press("1")
     told(page, "is confirmed")
     assert CallNote.objects.get().note == "Livrer le matin"
+
+
+@pytest.mark.parametrize("browser", OLDER)
+def test_an_older_browser_decides_and_saves_an_old_form_too(
+    browser: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    (order,) = customers(alice, 1)
+    page = visit().sign_in("samira")
+    page.add_init_script(OLDER[browser])
+    call_next(page)
+    settled(page)
+    page.get_by_role("button", name="Confirm").click()
+    told(page, "is confirmed")
+    page.goto(f"/console/orders/order/{order.id}/")
+    page.locator("[name=outcome]").select_option("note")
+    page.locator("[name=note]").fill("Livrer le matin")
+    page.evaluate("dispatchEvent(new StorageEvent('storage', { key: 'pages' }))")
+    page.get_by_role("button", name="Save the note").click()
+    told(page, "The call is noted.")
+    assert CallNote.objects.get(outcome="note").note == "Livrer le matin"
 
 
 @pytest.mark.parametrize("meanwhile", ["the page grows old", "another tab sends something"])

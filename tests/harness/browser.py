@@ -34,6 +34,11 @@ TOKENS_LEFT_TO_WEBKIT = "[name=csrfmiddlewaretoken]:not([autocomplete=off])"
 PATIENCE = 60_000  # milliseconds; a busy machine is not the page's fault
 # Makes pages wait a quarter as long for answers.
 IMPATIENT = "{ const of = AbortSignal.timeout; AbortSignal.timeout = ms => of.call(AbortSignal, ms / 4) }"
+# Takes from a page what browsers of before 2022 lack.
+OLDER = {
+    "Chrome 102": "delete AbortSignal.timeout",
+    "Safari 15": "delete AbortSignal.timeout; delete HTMLFormElement.prototype.requestSubmit",
+}
 SWITCHES = [
     "--no-sandbox",
     "--disable-gpu",

@@ -13,7 +13,7 @@ from inventory import catalog
 from inventory.models import Product
 from tests import factories
 from tests.chaos.doors import Doors
-from tests.harness.browser import IMPATIENT, PASSWORD, Visits
+from tests.harness.browser import IMPATIENT, OLDER, PASSWORD, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -136,6 +136,19 @@ def test_a_form_waits_for_a_line_that_swallows_all_but_not_for_a_slow_one(
             browser.send("Network.emulateNetworkConditions", {**conditions, "downloadThroughput": -1})
         page.wait_for_url(lambda url: not url.endswith("/new"))
     assert Product.objects.get(account=alice).script == "Tailles 38 à 44"
+
+
+@pytest.mark.parametrize("browser", OLDER)
+def test_an_old_page_is_sent_by_an_older_browser_too(browser: str, visit: Visits, alice: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.add_init_script(OLDER[browser])
+    page.goto("/account/products/new")
+    for name, text in {"sku": "ROBE-1", "name": "Robe", "price": "2500"}.items():
+        page.locator(f"main [name={name}]").fill(text)
+    page.evaluate("dispatchEvent(new StorageEvent('storage', { key: 'pages' }))")
+    page.locator("main button.primary").click()
+    page.wait_for_url(lambda url: not url.endswith("/new"))
+    assert Product.objects.get(account=alice).name == "Robe"
 
 
 def test_what_was_not_saved_is_sent_again_by_loading_its_page(

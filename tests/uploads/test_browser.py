@@ -16,7 +16,7 @@ from codservice.uploads import arrival, processing
 from codservice.uploads.models import RefusedRow, Upload
 from orders import demo
 from orders.models import Order, OrderItem
-from tests.harness.browser import IMPATIENT, Visit
+from tests.harness.browser import IMPATIENT, OLDER, Visit
 from tests.harness.client import browser_of
 from tests.harness.service import Service
 from tests.harness.sheets import read_csv
@@ -177,6 +177,22 @@ def test_a_piece_that_gets_no_answer_is_sent_again(visit: Callable[..., Visit], 
     page.get_by_role("button", name="Send the file").click()
     page.wait_for_url("**/account/uploads/*")
     assert len(held) == 1
+
+
+@pytest.mark.parametrize("browser", OLDER)
+def test_an_older_browser_sends_a_file_too(
+    browser: str, visit: Callable[..., Visit], alice: Account, tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n1;2\n")
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.add_init_script(OLDER[browser])
+    page.goto("/account/orders/upload")
+    page.locator("#file").set_input_files(path)
+    page.get_by_role("button", name="Send the file").click()
+    page.wait_for_url("**/account/uploads/*")
+    processing.go_on()
+    expect(page.get_by_role("heading", name="Match the columns")).to_be_visible()  # it looks again by itself
 
 
 def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(

@@ -50,7 +50,7 @@ const pressing = (() => {
 
   /** The service's answer, or null if none comes in time. A redirect means the login. */
   function ask(address, options) {
-    const usual = { redirect: "manual", cache: "no-store", signal: AbortSignal.timeout(8000) };
+    const usual = { redirect: "manual", cache: "no-store", signal: AbortSignal.timeout?.(8000) };
     return fetch(address, { ...usual, ...options }).catch(() => null);
   }
 
@@ -92,7 +92,7 @@ const pressing = (() => {
       event.stopPropagation();
       return;
     }
-    if ((submitter?.formMethod || form.method) !== "post") return;
+    if ((submitter?.formMethod || form.method) !== "post" || !form.requestSubmit) return; // as in Safari 15: send it
     event.preventDefault();
     clearTimeout(stopping); // of what was sent before
     set("sent", true);

@@ -37,7 +37,7 @@ async function refresh(id) {
   if (!element.dataset.refresh || Date.now() > UNTIL) return;
   if (!document.hidden) {
     try {
-      const answer = await fetch(element.dataset.refresh, { redirect: "error", signal: AbortSignal.timeout(8000) });
+      const answer = await fetch(element.dataset.refresh, { redirect: "error", signal: AbortSignal.timeout?.(8000) });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById(id);
       if (answer.ok && fresh && !fresh.dataset.refresh) delete element.dataset.refresh;

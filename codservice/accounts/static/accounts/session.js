@@ -6,6 +6,7 @@
 "use strict";
 
 (() => {
+  if (!HTMLFormElement.prototype.requestSubmit) return; // Safari before version 16
   const said = document.currentScript.dataset;
   const mode = document.documentElement.dataset.mode;
   const FRESH = 60_000; // milliseconds
@@ -20,7 +21,7 @@
 
   /** Why not to send the form; empty if it may be sent, or unknown. */
   async function whyNot(form) {
-    const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
+    const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout?.(8000) });
     if (new URL(answer.url).pathname === said.login) return said.signedOut;
     if (answer.status === 429 || answer.status >= 500) return said.away;
     if (answer.status === 403) return said.noAccess;

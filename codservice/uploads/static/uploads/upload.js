@@ -16,7 +16,7 @@ async function post(address, fields) {
   for (const [name, value] of Object.entries(fields)) body.append(name, value);
   for (let number = 0; number < TRIES; number++) {
     try {
-      const signal = AbortSignal.timeout(PATIENCE);
+      const signal = AbortSignal.timeout?.(PATIENCE); // missing in Safari 15: it has a limit of its own
       const answer = await fetch(address, { method: "POST", body, redirect: "manual", signal });
       const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
       if (isJson && (answer.ok || answer.status === 422)) {
