@@ -70,6 +70,7 @@ def account_page(
             live = seat.account
             is_frozen = seat.is_closed and max(look, change) > Right.READ and not takes_out
             request.is_frozen = is_frozen  # type: ignore[attr-defined]
+            request.is_read_only = seat.right < max(look, change)  # type: ignore[attr-defined]
             if is_frozen and request.method == "POST":
                 messages.error(request, _("This account is closed and can no longer be changed."))
                 return redirect("account")

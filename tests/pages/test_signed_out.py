@@ -11,6 +11,8 @@ from orders import lifecycle
 from orders.models import CallNote, Order
 from tests import factories
 from tests.harness.browser import TOKENS_LEFT_TO_WEBKIT, Visits, log_in
+from tests.harness.client import browser_of
+from tests.uploads.files import csv_of, row, send
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,6 +83,33 @@ def test_a_managers_form_waits_too_while_they_may_only_read(visit: Visits, alice
     page.get_by_role("button", name="Add lines").click()
     expect(page.locator("fieldset.order-line").nth(3)).to_be_visible()
     expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
+
+
+@pytest.mark.parametrize("kind", ["product", "fees", "upload"])
+def test_so_does_one_of_a_page_that_they_may_still_look_at(kind: str, visit: Visits, alice: Account) -> None:
+    manager = factories.UserFactory()
+    membership = Membership.objects.create(account=alice, user=manager, role="manager")
+    product = factories.ProductFactory(account=alice, sku="ROBE-1")
+    upload = send(browser_of(manager), csv_of([row("A1")]))
+    address, name, text = {
+        "product": (f"/account/products/{product.id}", "name", "Robe kabyle"),
+        "fees": ("/account/fees", "home-16", "400"),
+        "upload": (f"/account/uploads/{upload.id}", "source", "0"),
+    }[kind]
+    person = visit()
+    page = person.sign_in(manager.username, "/account/login")
+    write(page, address, **{name: text})
+    Membership.objects.filter(pk=membership.pk).update(role="reader")
+    save = page.locator("main form.card button.primary").first
+    save.click()
+    expect(page.locator("#not-sent")).to_contain_text("You no longer have access to this page. What you wrote is kept")
+    expect(page.locator(f"main [name={name}]")).to_have_value(text)
+    Membership.objects.filter(pk=membership.pk).update(role="manager")
+    with page.expect_request(lambda request: request.method == "POST") as sent:
+        save.click()
+    response = sent.value.response()
+    assert response
+    assert response.status == 302
 
 
 def test_a_form_waits_too_while_the_account_is_closed(visit: Visits, alice: Account) -> None:

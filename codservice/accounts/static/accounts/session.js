@@ -35,6 +35,7 @@
     if (page.querySelector("script[data-person]")?.dataset.person !== said.person) return said.signedOut;
     if (page.documentElement.dataset.mode !== mode) return said.otherMode;
     if (isFrozen(page) && !form.matches(".mode")) return said.frozen;
+    if ("readOnly" in page.documentElement.dataset && !form.matches(".mode")) return said.noAccess;
     const token = page.querySelector("[name=csrfmiddlewaretoken]")?.value;
     for (const field of document.getElementsByName("csrfmiddlewaretoken")) {
       // Safari would restore it on the way back, after signing in anew too.
