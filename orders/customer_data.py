@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from msgspec import structs
@@ -235,7 +235,9 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
     def names(cells: list[str]) -> bool:
         return any(phones.stands_in(phone, cell) for cell in cells)
 
-    for upload in Upload.objects.filter(account_id=account_id):
+    for upload in Upload.objects.filter(
+        Exists(RefusedRow.objects.filter(upload=OuterRef("pk"))), account_id=account_id
+    ):
         found = [_whose(upload, cells) for _id, cells in _refused(upload) if names(cells)]
         if not found:
             continue

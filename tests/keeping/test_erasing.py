@@ -415,6 +415,17 @@ def test_an_order_that_is_deleted_amid_the_erasure_of_its_former_number_is_no_er
     assert not Erasure.objects.exists()
 
 
+def test_files_without_refused_rows_are_not_asked_for_them(alice: Account) -> None:
+    asked = []
+    for count in (1, 49):
+        for _ in range(count):
+            Upload.objects.create(account=alice, kind="orders", name="a.csv", size=1, status="done", user_id=uuid4())
+        with CaptureQueriesContext(connection) as queries:
+            customer_data._forget_refused(alice.id, E164, lambda: None)
+        asked.append(len(queries))
+    assert asked == [1, 1]
+
+
 def test_orders_that_no_kept_answer_tells_of_are_not_read(alice: Account, nadia: Order) -> None:
     """Two hundred of them may have ten megabytes each."""
     IdempotencyRecord.objects.all().delete()
