@@ -12,6 +12,7 @@ HEADER = "Nom;Téléphone;Wilaya;Prix\r\n"
 FRENCH = HEADER + "Amélie Benaïssa;0550123456;Béjaïa;2 500 €\r\nCité des 5 « Frères » – Bt n° 12, l’entrée à gauche\r\n"
 CAPITALS = "NOM;TÉLÉPHONE;PRÊT À\r\nAMÉLIE;0550;BÉJAÏA\r\nÉlodie;0551;ÇA\r\n"
 ARABIC = "الاسم;الهاتف;الولاية\r\nأمين بن علي، شارع 5؛;0550123456;الجزائر\r\nمُحَمَّد;0551;أين؟\r\n"
+SIGNS = "après 18h…;“grand” — 2 × 3 · ‘x’\r\n"
 MIXED = "Nom;Téléphone;Wilaya\r\nأمين;0550123456;Béjaïa - بجاية\r\n"
 
 
@@ -24,6 +25,9 @@ MIXED = "Nom;Téléphone;Wilaya\r\nأمين;0550123456;Béjaïa - بجاية\r\n
         (FRENCH + ARABIC, "utf-8-sig", "utf-8-sig"),
         (FRENCH + ARABIC, "utf-16", "utf-16"),
         (FRENCH, "cp1252", "cp1252"),
+        (FRENCH + SIGNS, "cp1252", "cp1252"),
+        (SIGNS + FRENCH, "cp1252", "cp1252"),
+        (ARABIC + SIGNS, "cp1256", "cp1256"),
         (CAPITALS, "cp1252", "cp1252"),
         ("Nom;À payer;Livraison\nAmine;2 500,00;À domicile\n", "cp1252", "cp1252"),
         (ARABIC, "cp1256", "cp1256"),
@@ -46,6 +50,11 @@ def test_a_sign_between_two_pieces_of_a_large_file_is_whole() -> None:
     "data",
     [
         FRENCH.replace("€", "").replace("–", "").replace("’", "").encode("cp850"),
+        *(
+            text.encode("cp850")
+            for text in ("Livraison à domicile", "voilà;18h à 20h", "déjà", "où", "À côté", "Ôtez où")
+        ),
+        SIGNS.replace("è", "e").encode("cp1252"),  # which may be letters of DOS
         FRENCH.encode("mac-roman"),
         CAPITALS.replace(" À", " É").encode("cp1252"),  # É alone may be a letter of either
         "Nom\r\nأمين\r\n".encode("cp1256") + "Élodie\r\n".encode("cp1252"),
@@ -64,7 +73,9 @@ def test_what_is_not_certain_is_not_guessed(data: bytes) -> None:
 
 
 def files(*words: str) -> st.SearchStrategy[str]:
-    return st.lists(st.sampled_from((*words, "Nom", "été", "n° 5", " ", ";", "\n", "l’eau"))).map(" ".join)
+    return st.lists(st.sampled_from((*words, "Nom", "été", "n° 5", "18h…", "2 × 3", " ", ";", "\n", "l’eau"))).map(
+        " ".join
+    )
 
 
 @given(
