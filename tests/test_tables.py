@@ -223,7 +223,15 @@ def test_empty_rows_below_each_row_set_none_apart(tmp_path: Path, text: str, apa
 
 @pytest.mark.parametrize(
     "above",
-    ["Commandes\n", '"Commandes, novembre";;\n\n', "x;\n;12/11/2026\n", '"de\nnovembre"\n', "sep=;\nx;\n"],
+    [
+        "Commandes\n",
+        "Commandes, novembre 2026\n",
+        "Stock, Oran\nau 12/11\n\n",
+        '"Commandes, novembre";;\n\n',
+        "x;\n;12/11/2026\n",
+        '"de\nnovembre"\n',
+        "sep=;\nx;\n",
+    ],
 )
 def test_a_table_begins_below_titles(tmp_path: Path, above: str) -> None:
     (tmp_path / "t.csv").write_text(f"{above}a;b\n1;2\n;3\n")
