@@ -12,6 +12,7 @@ from django.utils.translation import gettext
 
 from codservice.files.headings import by_cells, key, meant
 from codservice.files.intake import Intake
+from codservice.files.reports import ADDED
 from codservice.form_fields import Form, WrittenText
 from codservice.i18n_tags import listed
 from codservice.uploads import wording
@@ -38,6 +39,7 @@ class MatchForm(Form):
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
             for place, title in enumerate(upload.titles)
+            if title not in ADDED  # which are always ours, and left out of reports
         ]
         for column in self.intake.columns:
             field = forms.TypedChoiceField(

@@ -249,7 +249,9 @@ def unread(page: str) -> tuple[list[str], bool]:
 @pytest.mark.parametrize("heading", ["line", "refused"])
 def test_a_column_with_one_heading_of_a_report_is_none_that_is_read(browser: Client, heading: str) -> None:
     upload = send(browser, csv_of([["2", *row()]], [heading, *HEADER]))
-    assert unread(browser.get(f"/account/uploads/{upload.id}").content.decode()) == ([heading], True)
+    page = f"/account/uploads/{upload.id}"
+    assert unread(browser.get(page).content.decode()) == ([heading], True)
+    assert browser.post(page, chosen(browser, upload) | {"source": "0"}).status_code == 422  # a report has it not
 
 
 def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
