@@ -28,13 +28,13 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.reports import ADDED, is_of_report
+from codservice.long_lists import NewestFirst
 from codservice.uploads import arrival, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
 from codservice.uploads.models import RefusedRow, Upload
 
 Status = Upload.Status
-SHOWN_UPLOADS = 20
 SHOWN_ROWS = 3  # while a file's columns are matched
 SHOWN_REFUSED = 50
 SHOWN_SIGNS = 200  # of a refused row
@@ -78,12 +78,14 @@ def _announced(request: HttpRequest, account: Account, kind: str) -> JsonRespons
 def _page(request: HttpRequest, account: Account, kind: str, error: str = "") -> HttpResponse:
     uploads = Upload.objects.filter(account=account).order_by("-created_at", "-id")
     is_open = Q(status__in=Upload.OPEN)  # of every kind and age: they keep further files out
-    shown = [*uploads.filter(is_open), *uploads.filter(~is_open, kind=kind)[:SHOWN_UPLOADS]]
+    ended = NewestFirst(uploads.filter(~is_open, kind=kind), before=request.GET.get("before", ""))
+    shown = [*uploads.filter(is_open), *ended.rows]
     context = {
         "kind": KINDS[kind],
         "columns": [column.label for column in KINDS[kind].intake.columns],
         "error": error,
         "uploads": [(upload, _counts(upload)) for upload in shown],
+        "older": ended.older,
         "most": arrival.MAX_BYTES >> 20,
     }
     return render(request, "uploads/new.html", context, status=422 if error else 200)

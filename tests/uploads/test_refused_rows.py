@@ -1,5 +1,7 @@
 """Refused rows of uploaded files: why, in whose words, and how they are sent again."""
 
+import re
+from html import unescape
 from io import BytesIO
 
 import pytest
@@ -200,6 +202,21 @@ def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
         if upload.status == Status.MATCHING:
             upload = take_in(browser, upload, unit_price="7")
     assert upload.counts == {"refused": 1}
+
+
+def test_the_refused_rows_of_all_earlier_files_can_be_reached(browser: Client) -> None:
+    first = take_in(browser, send(browser, csv_of([row("A1", phone="1")])))
+    for number in range(30):
+        Upload.objects.create(
+            account=first.account, kind=first.kind, name=f"{number}.csv", size=1, status="done", user_id=first.user_id
+        )
+    address, shown = PAGE, list[str]()
+    for _page in range(2):
+        page = browser.get(address).content.decode()
+        shown += re.findall('href="/account/uploads/([^"]+)"', page)
+        older = re.search(r'href="(\?before=[^"]+)">Older', page)
+        address = PAGE + unescape(older[1]) if older else ""
+    assert (len(shown), shown[-1], address) == (31, str(first.id), "")
 
 
 def test_refused_rows_can_be_discarded(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
