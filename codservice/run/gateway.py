@@ -77,8 +77,9 @@ class Gateway:
     """An ASGI application that runs a WSGI `application` in `threads` threads.
 
     The WSGI side sees a complete body of at most 1 MiB + 1 byte with its CONTENT_LENGTH, however it was sent (also
-    chunked); the one extra byte tells it that the body was too large. It sees no body of API calls that have nothing
-    like a key. `is_known` says whether a key was found before, without any query.
+    chunked); the one extra byte tells it that the body was too large. Of such a form the last part, a file, is missing.
+    It sees no body of API calls that have nothing like a key. `is_known` says whether a key was found before, without
+    any query.
 
     Merchants' searches (`q` in the query) leave one thread to others if there are two. Logins go one by one.
 

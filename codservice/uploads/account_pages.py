@@ -33,6 +33,7 @@ from codservice.uploads import arrival, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
 from codservice.uploads.models import RefusedRow, Upload
+from codservice.wire import MAX_BODY
 
 Status = Upload.Status
 SHOWN_ROWS = 3  # while a file's columns are matched
@@ -54,6 +55,11 @@ def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
     if "size" in request.POST:
         return _announced(request, account, kind)
     sent = request.FILES.get("file")
+    if not sent and int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY:  # cut by `run.gateway`, within the file
+        too_large = gettext(
+            "Without scripts a file can have at most 900 KB. Load the page again, or send the file in parts."
+        )
+        return _page(request, account, kind, error=too_large)
     name, size = (sent.name or "", sent.size or 0) if sent else ("", 0)
     try:
         upload = arrival.begin(account, kind, name=name, size=size, user=request.user)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
+from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts import merchants
@@ -24,6 +25,7 @@ from codservice.retention import SWEEPS
 from codservice.run import gateway
 from codservice.uploads import account_pages, arrival, processing
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
+from codservice.wire import MAX_BODY
 from orders.models import CallState, Order, OrderItem, StatusChange
 from orders.order_files.rows import UploadedOrderRows
 from tests.factories import UserFactory
@@ -104,6 +106,14 @@ def test_a_small_file_may_come_without_scripts(browser: Client) -> None:
     assert (answer.url, upload.name) == (f"/account/uploads/{upload.id}", "orders.CSV")
     processing.go_on()
     assert "Nom du client" in browser.get(answer.url).content.decode()
+
+
+def test_a_large_one_is_told_what_may_come_without_scripts(browser: Client) -> None:
+    """The gateway cuts it, and a form whose file has no end comes without it."""
+    whole = encode_multipart(BOUNDARY, {"mode": "live", "file": SimpleUploadedFile("orders.csv", b"x" * MAX_BODY)})
+    answer = browser.generic("POST", PAGE, whole[: MAX_BODY + 1], MULTIPART_CONTENT)
+    assert answer.status_code == 422
+    assert "Without scripts a file can have at most 900 KB." in answer.content.decode()
 
 
 def test_a_piece_arrives_over_a_slow_mobile_line() -> None:
