@@ -51,7 +51,7 @@ MAX_COLUMNS = 120  # Shopify's orders have about 80
 _BLOCK_BYTES = 128 << 10
 
 _stopping = threading.Event()
-_GIVEN_UP = "We could not continue with this file. What is counted here was imported."
+_GIVEN_UP = "We could not continue with this file. What came before is done, as counted here."
 _SENT_AGAIN = "The file was sent again: the newer one takes its place."
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status

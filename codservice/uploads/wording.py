@@ -42,7 +42,7 @@ _SENTENCES = {
             ),
             _("Line %(line)s has the same SKU."),
             _("The row has more cells than the first line has columns. Put text with commas in quotes."),
-            _("We could not continue with this file. What is counted here was imported."),
+            _("We could not continue with this file. What came before is done, as counted here."),
             _("The file was sent again: the newer one takes its place."),
             _("The file is empty. Its first line must name the columns."),
             _("The file has no rows below its first line."),
