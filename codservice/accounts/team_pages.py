@@ -110,10 +110,14 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
 def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_on_its_way: bool = False) -> None:
     """Have the worker mail the invitation, and say so in the same words whoever the address belongs to.
 
-    An address that has reached its limit gets no mail, and nothing is renewed, so the link of its last mail still
-    works.
+    An address that has reached its limit gets no mail, which is said. Nothing is renewed then, so the link of its last
+    mail still works.
     """
-    if not is_on_its_way and not ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
+    if not is_on_its_way:
+        if ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
+            text = _("This address gets no further mail just now. Send the invitation again in an hour.")
+            messages.warning(request, text)
+            return
         try:
             have_mailed(send_invitation, [str(renew().id)], {"host": request.get_host()})
         except OperationalError as error:  # the broker is away

@@ -335,6 +335,14 @@ def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, mon
     assert Invitation.objects.count() == 1
 
 
+def test_an_invitation_that_is_not_mailed_says_so(alice: Account, holder: Client) -> None:
+    """One that was withdrawn and is made anew has no link from before."""
+    for said in [*["An invitation is on its way to "] * 5, "This address gets no further mail just now."]:
+        assert said in holder.post(TEAM, {"email": "nadia@example.com", "role": "reader"}, follow=True).content.decode()
+        team.withdraw(alice.id, Invitation.objects.get().id)
+    assert len(mail.outbox) == 5
+
+
 def test_an_invitation_that_is_sent_again_while_a_mail_goes_out_is_mailed_a_link_that_works(
     alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
