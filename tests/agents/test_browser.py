@@ -160,8 +160,11 @@ def test_pages_fit_a_phone_and_a_finger(
     lifecycle.cancel(dead.id, actor=Actor.of_staff(supervisor), reason="W" * 200)
     claim = claims.take(order.id, agent=supervisor)
     orders, call = "/console/orders/order/", f"/console/desk/{claim}/"
-    pressed = "main :is(button, select, summary, input:not([type=hidden], [type=checkbox], [type=radio])), .tabs a,"
-    pressed += "a.phone, a.button, .people a, .edit, tbody a, label:has([type=checkbox], [type=radio])"
+    pressed = (
+        "main :is(button:not(.visually-hidden), select, summary,"
+        "input:not([type=hidden], [type=checkbox], [type=radio])), .tabs a,"
+        "a.phone, a.button, .people a, .edit, tbody a, label:has([type=checkbox], [type=radio])"
+    )
     small = """selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
         .map(e => [e.outerHTML.slice(0, 80), e.getBoundingClientRect().height]).filter(([_, height]) => height < 44)"""
     person = visit(viewport={"width": 360, "height": 740})
