@@ -58,7 +58,10 @@ def import_order(order):
             with OPENER.open(request, timeout=10) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            body = error.read().decode(errors="replace")
+            try:
+                body = error.read().decode(errors="replace")
+            except (OSError, http.client.HTTPException):  # it broke off; the status is known
+                body = ""
             if error.code not in (408, 409, 429) and error.code < 500:
                 raise Refused(f"{error.code} {body}") from None
             after = error.headers.get("Retry-After") or ""

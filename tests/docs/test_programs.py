@@ -64,6 +64,9 @@ class Front:
                     return self._answer(int(trouble), {"Retry-After": "1"}, b"{}")
                 if trouble == "dated":  # as some proxies do
                     return self._answer(503, {"Retry-After": "Wed, 21 Oct 2037 07:28:00 GMT"}, b"{}")
+                if trouble == "cut503":  # the front dies in the middle of saying so
+                    self._answer(503, {"Retry-After": "1"}, b"<html>bad ", length=500)
+                    return self.connection.shutdown(socket.SHUT_RDWR)
                 passed = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
                 passed.request("POST", self.path, body, dict(self.headers.items()))
                 answer = passed.getresponse()
@@ -73,9 +76,10 @@ class Front:
                     return self.connection.shutdown(socket.SHUT_RDWR)
                 return self._answer(answer.status, {}, content)
 
-            def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+            def _answer(self, status: int, headers: dict[str, str], content: bytes, length: int | None = None) -> None:
                 self.send_response(status)
-                for name, value in {**headers, "Location": "/there", "Content-Length": str(len(content))}.items():
+                size = len(content) if length is None else length
+                for name, value in {**headers, "Location": "/there", "Content-Length": str(size)}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(content)
@@ -152,6 +156,17 @@ def test_a_slow_line_and_a_dated_pause_are_no_end(shop: Callable[..., Any], fron
     assert done.returncode == 0, done.stderr
     assert Order.objects.get(account=account).external_id == "1042"
     assert [trouble for trouble, _ in troubled.seen] == ["408", "dated", ""]
+
+
+def test_an_answer_that_breaks_off_is_no_end(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
+    account = AccountFactory()
+    troubled = front("cut503")
+
+    done = shop([order_body(external_id=number) for number in ("1042", "1043")], troubled.url, new_key(account))
+
+    assert done.returncode == 0, done.stderr
+    assert set(Order.objects.filter(account=account).values_list("external_id", flat=True)) == {"1042", "1043"}
+    assert [trouble for trouble, _ in troubled.seen] == ["cut503", "", ""]
 
 
 def test_what_is_refused_is_told_and_not_sent_again(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
