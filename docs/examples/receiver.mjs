@@ -69,7 +69,8 @@ async function receive(request, response) {
   response.writeHead(200).end(); // known ones too, or they would come again
   if (isNew) {
     console.log(request.headers["x-service-event"], delivery);
-    // Here your shop does its work: it sends the parcel, or gives the stock free again.
+    // Here your shop wakes whoever works through STORE (it sends the parcel, or gives the stock free again) and notes
+    // beside it what is done: what was stored when a program died does not come again.
   }
 }
 

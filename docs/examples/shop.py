@@ -149,7 +149,8 @@ class Receiver(BaseHTTPRequestHandler):
         self.answer(200)  # known ones too, or they would come again
         if is_new:
             print(self.headers["X-Service-Event"], self.headers["X-Service-Delivery"], flush=True)
-            # Here your shop does its work: it sends the parcel, or gives the stock free again.
+            # Here your shop wakes whoever works through STORE (it sends the parcel, or gives the stock free again) and
+            # notes beside it what is done: what was stored when a program died does not come again.
 
     def answer(self, status):
         self.send_response(status)
