@@ -127,10 +127,11 @@ function receive(): void
     http_response_code(200);
 }
 
-if (PHP_SAPI === 'cli') {
+if (PHP_SAPI !== 'cli') {
+    receive();
+} elseif (realpath($_SERVER['SCRIPT_FILENAME']) === __FILE__) { // run, not required
     if ($argc !== 3 || $argv[1] !== 'import') {
         exit("php shop.php import orders.json\nphp -S 127.0.0.1:9000 shop.php\n");
     }
     exit(import_file($argv[2]));
 }
-receive();

@@ -13,7 +13,7 @@ export function isOurs(secret, body, ...signatures) {
   });
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const { SECRET, SIGNATURE, PREVIOUS } = process.env;
   process.exit(isOurs(SECRET, readFileSync(0), SIGNATURE, PREVIOUS) ? 0 : 1);
 }

@@ -13,7 +13,7 @@ function is_ours(string $secret, string $body, ?string ...$signatures): bool
     return false;
 }
 
-if (PHP_SAPI === 'cli') {
+if (PHP_SAPI === 'cli' && realpath($_SERVER['SCRIPT_FILENAME']) === __FILE__) { // run, not required
     $signatures = array_map(fn ($name) => getenv($name) ?: null, ['SIGNATURE', 'PREVIOUS']);
     exit(is_ours(getenv('SECRET'), file_get_contents('php://stdin'), ...$signatures) ? 0 : 1);
 }

@@ -114,6 +114,25 @@ def test_without_a_secret_nothing_is_accepted(built_go: str) -> None:
             assert done.returncode != 0, (command, secret)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["php", "-r", 'require "verify.php"; echo "on\\n";'],
+        ["php", "-r", 'require "shop.php"; echo "on\\n";'],
+        ["node", "--input-type=module", "--eval", 'await import("./verify.mjs"); console.log("on")'],
+    ],
+    ids=lambda command: f"{command[0]} {re.findall(r'shop|verify', command[-1])[0]}",
+)
+def test_a_program_that_takes_an_example_in_goes_on(command: list[str]) -> None:
+    """A worker of PHP is a command line too."""
+    done = subprocess.run(
+        [program(command[0]), *command[1:]],
+        cwd=EXAMPLES, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "on\n", "")
+
+
 def test_both_secrets_are_accepted_while_they_overlap(is_accepted: Callable[..., bool]) -> None:
     headers = headers_of(BODIES[1], SECRET, OLD_SECRET)
 
