@@ -79,6 +79,18 @@ def test_the_way_between_the_languages(client: Client) -> None:
     assert '<a href="/docs/architecture" lang="en">' in read(client, "/docs/fr/")
 
 
+@pytest.mark.parametrize("beginnings", [["README.md", "docs/index.md"], ["README.md", "docs/fr/index.md"]])
+def test_who_reads_the_repository_is_led_to_each_arabic_page(beginnings: list[str]) -> None:
+    paths = [settings.BASE_DIR / beginning for beginning in beginnings]
+    linked = {
+        (path.parent / link).resolve()
+        for path in paths
+        for link in re.findall(r"\]\(([^)#:]+\.md)", path.read_text(encoding="utf-8"))
+    }
+
+    assert set((settings.BASE_DIR / "docs/ar").glob("*.md")) <= linked
+
+
 def test_arabic_pages_run_from_right_to_left(client: Client) -> None:
     html = read(client, "/docs/ar/agents")
     assert '<html lang="ar-dz" dir="rtl">' in html
