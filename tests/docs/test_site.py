@@ -66,6 +66,14 @@ def test_no_line_of_a_french_page_begins_with_what_ends_a_word_of_the_line_befor
         assert re.findall(r".{0,20}(?: [:;?!»]|« |\w'\w).{0,20}", f"{page.title}\n{text}") == [], page.url
 
 
+@pytest.mark.parametrize("page", ["index.md", "fr/index.md"])
+def test_the_list_of_pages_has_the_order_of_the_navigation(page: str) -> None:
+    listed = re.findall(r"^\| \[[^]]+\]\(([\w-]+)\.md\)", (library.FOLDER / page).read_text(encoding="utf-8"), re.M)
+
+    assert len(listed) > 10
+    assert listed == [name for name in library.PARTS[0][1] if name in listed]
+
+
 def test_the_groups_of_a_number_stay_together_and_in_their_order(client: Client) -> None:
     assert "10\u202f000" in read(client, "/docs/ar/without-a-developer")
     assert "10\u202f000" in read(client, "/docs/without-a-developer")
