@@ -21,7 +21,9 @@ client = AuthenticatedClient(base_url=os.environ["URL"], token=os.environ["KEY"]
 
 
 def done(answer):
-    """The answer, unless the service has refused."""
+    """The answer, unless the service has refused, or a proxy before it has answered."""
+    if answer is None:
+        sys.exit("No answer that the description knows; send it again with the same key.")
     if isinstance(answer, ValidationFailed):
         sys.exit(f"{answer.message} {answer.errors.to_dict() if answer.errors else ''}")
     if isinstance(answer, Error):

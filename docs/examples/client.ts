@@ -12,10 +12,11 @@ const client = createClient<paths>({
   fetch: (request) => fetch(request, { signal: AbortSignal.timeout(10_000) }), // or it may wait for ever
 });
 
-/** What was answered, unless the service has refused. */
+/** What was answered, unless the service has refused, or a proxy before it has answered. */
 function done<Data>(answer: { data?: Data; error?: { message: string; errors?: Record<string, string[]> } }): Data {
   if (answer.data !== undefined) return answer.data;
-  console.error(answer.error?.message, answer.error?.errors ?? "");
+  const message = answer.error?.message ?? "No answer that the description knows; send it again with the same key.";
+  console.error(message, answer.error?.errors ?? "");
   process.exit(1);
 }
 

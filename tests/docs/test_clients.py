@@ -8,7 +8,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,24 @@ def test_a_generated_client_imports_lists_cancels_and_does_not_wait_for_ever(run
 
     assert waited.returncode != 0
     assert "timeout" in waited.stderr.lower() or "timed out" in waited.stderr.lower()
+
+
+def test_what_stands_before_the_service_may_answer_as_nobody_describes(run: Any) -> None:
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_error(502)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = run("1042", URL=f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip() == "No answer that the description knows; send it again with the same key."
 
 
 @pytest.mark.parametrize("page", ["docs/clients.md", "docs/fr/clients.md"])
