@@ -1,5 +1,5 @@
 <?php
-// A small shop's side of codservice. PHP 8.0 or newer, no extensions.
+// A small shop's side of codservice. PHP 8.0 or newer, with openssl (for https).
 //
 //     php shop.php import orders.json        sends the orders of a file; needs URL and KEY
 //     php -S 127.0.0.1:9000 shop.php         listens for webhooks; needs SECRET, takes STORE
