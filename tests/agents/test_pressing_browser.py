@@ -478,9 +478,11 @@ def test_a_key_that_was_meant_for_another_order_decides_nothing_once_the_screen_
     keys: str, visit: Visits, alice: Account, agent: User
 ) -> None:
     first, second = two_orders(alice)
-    page = call(visit())
+    person = visit()
+    page = call(person)
     settled(page)
     page.keyboard.press("ArrowRight")
+    page.route("**/state/*", lambda route: route.abort())  # or a look may say it before the keys do
     lifecycle.cancel(second.id, actor=Actor.of_staff(agent))
     for key in keys:
         page.keyboard.press(key)
@@ -493,6 +495,7 @@ def test_a_key_that_was_meant_for_another_order_decides_nothing_once_the_screen_
     assert Order.objects.get(id=first.id).status == "pending_confirmation"
     page.keyboard.press("1")
     told(page, "is confirmed")
+    person.wrongs.clear()
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
