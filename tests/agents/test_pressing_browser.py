@@ -1,11 +1,13 @@
 """Pressed twice, pressed too soon, pressed out of reach: in a browser, with a stopwatch."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.actor import Actor
@@ -29,7 +31,7 @@ from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import Listening, eventually
-from tests.harness.browser import OLDER, Visit, Visits
+from tests.harness.browser import OLDER, Visit, Visits, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -268,6 +270,60 @@ def test_the_desk_gives_the_focus_back_to_what_it_brings_anew(visit: Visits, ali
         expect(focused).to_be_focused()
     page.keyboard.press("Enter")
     calls(page, "Customer 3")
+
+
+def test_the_desk_brings_what_only_looks_the_same(
+    visit: Visits, alice: Account, agent: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the focus lies in its lists, too; of what is the same, it takes no focus away."""
+    first, second = (waits(make_order(alice, customer_name="Customer 0"), CallState.CALLBACK, 1, agent) for _ in "12")
+    person = visit()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=DESK)
+    promise, times = page.get_by_role("link", name="Customer 0"), page.locator("#now-lists time")
+    promise.focus()
+    promise.evaluate("link => { link.isKept = true; }")
+    with page.expect_response("**/now/"):
+        page.clock.fast_forward(31_000)
+    page.wait_for_timeout(500)
+    assert promise.evaluate("link => link.isKept && link === document.activeElement")
+
+    expect(times).not_to_have_class("overdue")
+    later = timezone.now() + timedelta(minutes=2)
+    monkeypatch.setattr(timezone, "now", lambda: later)
+    page.clock.fast_forward(11_000)
+    expect(times).to_have_class("overdue")
+    expect(promise).to_be_focused()
+
+    lifecycle.cancel(first.id, actor=Actor.of_staff(agent))
+    page.clock.fast_forward(11_000)
+    expect(promise).to_have_attribute("href", f"/console/orders/order/{second.id}/")
+    page.get_by_role("button", name="Call now").click()
+    calls(page, "Customer 0")
+
+
+@pytest.mark.parametrize("button", ["Next order", "Call now"])
+def test_the_desk_may_be_used_after_signing_in_anew_in_another_tab(
+    button: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    (order,) = customers(alice, 1)
+    waits(order, CallState.CALLBACK, agent=agent)
+    person = visit()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=DESK)
+    page.get_by_role("link", name="Customer 0").focus()
+    Session.objects.all().delete()
+    person.context.clear_cookies()
+    other = person.context.new_page()
+    other.goto("/console/login/")
+    log_in(other, "samira")
+    with page.expect_response("**/now/"):
+        page.clock.fast_forward(31_000)
+    page.wait_for_timeout(500)
+    page.get_by_role("button", name=button).click()
+    calls(page, "Customer 0")
 
 
 @pytest.mark.parametrize("focused", [True, False])

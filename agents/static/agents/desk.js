@@ -23,7 +23,7 @@
     const leadsTo = ({ href, form }) => href ?? form?.action;
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     // Focused again for nothing, it would take a screen reader away from what it reads.
-    if (focused && part.textContent === next.textContent) return;
+    if (focused && part.innerHTML === next.innerHTML) return;
     part.replaceChildren(...next.childNodes);
     if (!focused) return;
     const same = [...part.querySelectorAll("a, button")].find((each) => leadsTo(each) === leadsTo(focused));
@@ -33,6 +33,11 @@
   }
 
   function show(page) {
+    // What stays needs the token, too: its person may have signed in anew, in another tab.
+    const token = page.querySelector("[name=csrfmiddlewaretoken]")?.value;
+    for (const field of [document, page].flatMap((each) => [...each.getElementsByName("csrfmiddlewaretoken")])) {
+      Object.assign(field, { value: token ?? field.value, autocomplete: "off" }); // or Safari would restore it on the way back
+    }
     const isInUse = performance.now() - usedAt < STAYS;
     for (const id of ["now-counters", "now-next", "now-lists"]) {
       const [now, next] = [document, page].map((each) => each.getElementById(id));
