@@ -162,6 +162,28 @@ def test_enter_at_a_box_of_the_review_list_calls_nobody(
     assert not Claim.objects.exists()
 
 
+def test_enter_at_a_box_of_a_bulk_update_changes_nothing(
+    visit: Callable[..., Any], order: Order, agent: User, supervisor: User
+) -> None:
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
+    page = visit().sign_in(supervisor.username, to="/console/moves/")
+    page.get_by_label("Orders").fill(str(order.id))
+    page.get_by_label("Change status to").select_option("shipped")
+    page.get_by_role("button", name="Show the orders").click()
+    box, sent = page.get_by_label("Choose the order of Amine Benali"), list[str]()
+    expect(box).to_be_checked()
+    page.on("request", lambda request: sent.append(request.url))
+    box.focus()
+    page.keyboard.press("Enter")
+    first = page.locator("form:has([name=seen]) button").first
+    assert first.bounding_box() is not None, "Safari passes over a button that is not rendered"
+    page.get_by_role("link", name="In progress").click()
+    page.wait_for_url("**/console/claims/")
+    assert not [address for address in sent if "/moves/" in address]
+    order.refresh_from_db()
+    assert order.status == "confirmed"
+
+
 def test_the_bar_says_how_many_are_chosen_and_hides_nothing(
     visit: Callable[..., Any], alice: Account, supervisor: User
 ) -> None:
