@@ -13,8 +13,6 @@ from pathlib import Path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from codservice import days
-
 DAYS = Path(__file__).with_suffix(".csv")
 MOST = 20  # days; a year has fewer, and nobody plans further ahead
 ESTIMATED = " (estimated)"
@@ -42,10 +40,9 @@ def in_words(name: str) -> str:
     )
 
 
-def ahead() -> dict[date, str]:
-    """The names of the next MOST holidays, today's among them: the coming year's at least. In order of time."""
-    today = days.today()
-    return dict(islice((row for row in _known() if row[0] >= today), MOST))
+def ahead(since: date) -> dict[date, str]:
+    """The names of the next MOST holidays, that day's among them: the coming year's at least. In order of time."""
+    return dict(islice((row for row in _known() if row[0] >= since), MOST))
 
 
 @cache
