@@ -259,6 +259,8 @@ def test_what_was_not_renewed_because_its_webhook_was_being_written_is_sent_in_t
     renew, renewals = delivery.renew, []
 
     def renew_while_it_is_held(*args):
+        if renewals:  # on a busy machine what is claimed anew may be renewed, too
+            return renew(*args)
         with transaction.atomic():
             list(type(webhook).objects.select_for_update(no_key=True).filter(id=webhook.id))
             renewals.append(Background(lambda: renew(*args)).result())
