@@ -529,6 +529,28 @@ def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits,
     assert order.cancel_reason == "Customer unreachable"
 
 
+@pytest.mark.parametrize("by_mouse", [False, True])
+def test_a_second_key_is_for_the_panel_opened_last_in_a_browser_that_leaves_others_open(
+    by_mouse: bool, visit: Visits, alice: Account, agent: User
+) -> None:
+    """Before Chrome 120, Firefox 130 and Safari 17.2, panels of one name do not shut each other: as here of two names."""
+    (order,) = customers(alice, 1)
+    page = call(visit())
+    settled(page)
+    page.locator("details:has(> [data-key='2'])").evaluate("panel => { panel.name = 'x' }")
+    for key in "28":
+        if by_mouse:
+            page.locator(f"[data-key='{key}']").click()
+            expect(page.locator(f"details[open]:has(> [data-key='{key}']) button").first).to_be_focused()
+        else:
+            page.keyboard.press(key)
+    expect(page.locator("details[name][open]")).to_have_count(1)
+    page.keyboard.press("1")
+    told(page, "“Handed over” is noted")
+    order.refresh_from_db()
+    assert (order.status, CallNote.objects.get().outcome) == ("pending_confirmation", "handed_over")
+
+
 @pytest.mark.parametrize("keys", ["1", "21"], ids=["confirm", "cancel"])
 def test_a_key_that_was_meant_for_another_order_decides_nothing_once_the_screen_came_back(
     keys: str, visit: Visits, alice: Account, agent: User
