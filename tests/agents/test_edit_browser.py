@@ -17,7 +17,7 @@ from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import DESK, call_next, calls, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import TOKENS_LEFT_TO_WEBKIT, Visit, Visits, log_in
+from tests.harness.browser import OLDER, TOKENS_LEFT_TO_WEBKIT, Visit, Visits, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -184,6 +184,30 @@ def test_nothing_is_saved_without_a_product_that_did_not_come(page: Page, order:
         held.pop().abort()
         page.wait_for_timeout(500)
         assert held == []
+    page.get_by_role("button", name="Montre").click()
+    expect(page.get_by_label("Quantity of Montre")).to_have_value("1")
+    page.get_by_role("button", name="Save the changes").click()
+    assert saved(page, order) == [("Robe", 7), ("Montre", 1)]
+
+
+@pytest.mark.parametrize("browser", OLDER)
+def test_an_older_browser_saves_the_product_that_is_on_its_way_too(
+    browser: str, visit: Visits, order: Order, agent: User
+) -> None:
+    person = visit()
+    person.page.add_init_script(OLDER[browser])
+    page = edit_next(person)
+    with held_up(page):
+        page.get_by_role("button", name="Montre").click()
+        page.get_by_role("button", name="Save the changes").click()
+    assert saved(page, order) == [("Robe", 1), ("Montre", 1)]
+
+
+def test_a_page_that_cannot_be_taken_over_is_told_and_keeps_nobody_from_saving(page: Page, order: Order) -> None:
+    page.get_by_label("Quantity of Robe").fill("7")
+    page.route("**/edit/*/", lambda route: route.fulfill(body="<p>Another page</p>", content_type="text/html"), times=1)
+    page.get_by_role("button", name="Montre").click()
+    expect(page.locator("#failed")).to_contain_text("This could not be done just now.")
     page.get_by_role("button", name="Montre").click()
     expect(page.get_by_label("Quantity of Montre")).to_have_value("1")
     page.get_by_role("button", name="Save the changes").click()

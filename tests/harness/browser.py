@@ -34,10 +34,22 @@ TOKENS_LEFT_TO_WEBKIT = "[name=csrfmiddlewaretoken]:not([autocomplete=off])"
 PATIENCE = 60_000  # milliseconds; a busy machine is not the page's fault
 # Makes pages wait a quarter as long for answers.
 IMPATIENT = "{ const of = AbortSignal.timeout; AbortSignal.timeout = ms => of.call(AbortSignal, ms / 4) }"
-# Takes from a page what browsers of before 2022 lack.
+# Takes from a page's scripts what these browsers lack.
+WITHOUT_HAS = """
+    for (const { prototype } of [Document, Element]) for (const name of ["querySelector", "querySelectorAll"]) {
+        const find = prototype[name];
+        prototype[name] = function (selector) {
+            if (selector.includes(":has(")) throw new DOMException(`${selector} is no valid selector`, "SyntaxError");
+            return find.call(this, selector);
+        };
+    }"""
 OLDER = {
-    "Chrome 102": "delete AbortSignal.timeout",
-    "Safari 15": "delete AbortSignal.timeout; delete HTMLFormElement.prototype.requestSubmit",
+    "Chrome 102": f"delete AbortSignal.timeout; delete Element.prototype.checkVisibility; {WITHOUT_HAS}",
+    "Firefox 115": WITHOUT_HAS,
+    "Safari 15": """
+        delete AbortSignal.timeout;
+        delete Element.prototype.checkVisibility;
+        delete HTMLFormElement.prototype.requestSubmit""",
 }
 SWITCHES = [
     "--no-sandbox",

@@ -78,10 +78,8 @@
     return { sent, page: text ? new DOMParser().parseFromString(text, "text/html") : null };
   }
 
-  /** Take over a part of the page. What was typed there since sending stays, and so does the focus. */
-  function take(part, page, sent) {
-    const now = document.querySelector(part);
-    const next = page.querySelector(part);
+  /** Take over a part of the page that came. What was typed there since sending stays, and so does the focus. */
+  function take(now, next, sent) {
     let focused;
     for (const field of now.querySelectorAll("input, select")) {
       const again = next.querySelector(`[name="${field.name}"]`);
@@ -106,8 +104,7 @@
 
   /** Show what was found; only the count is read out. */
   function offer(page, sent) {
-    take("#said", page, sent);
-    take("#found", page, sent);
+    for (const part of ["said", "found"]) take(document.getElementById(part), page.getElementById(part), sent);
   }
 
   async function search() {
@@ -125,16 +122,16 @@
     coming++;
     failed.textContent = "";
     choosing = choosing.then(async () => {
-      const { sent, page } = await ask("choose", product);
-      coming--;
-      if (page) {
-        takeChosen(page, sent, focused);
-      } else {
-        saving = null; // save nothing without it
-        pressing.check();
-      }
-      if (coming || !saving) return;
-      form.requestSubmit(saving);
+      const { sent, page } = await ask("choose", product).finally(() => coming--);
+      if (page) return takeChosen(page, sent, focused);
+      saving = null; // save nothing without it
+      pressing.check();
+    }).catch(() => { // a fault of this script, which must not keep anybody from saving
+      saving = null;
+      failed.textContent = failed.dataset.says;
+    }).then(() => {
+      if (coming) return;
+      saving?.click();
       saving = null;
     });
   }
@@ -147,9 +144,9 @@
     const names = [...page.querySelectorAll("#lines [name^=quantity]")].map((field) => field.name);
     const name = names.find((each) => each === `quantity-${sent.get("instead")}` || !form.elements[each]);
     if (!name) return;
-    const line = `#lines tr:has([name="${name}"])`;
-    if (form.elements[name]) take(line, page, sent);
-    else document.getElementById("lines").append(page.querySelector(line));
+    const row = (each) => each.querySelector(`#lines [name="${name}"]`).closest("tr");
+    if (form.elements[name]) take(row(document), row(page), sent);
+    else document.getElementById("lines").append(row(page));
     showTotal();
     if (!isHere) return;
     form.elements[name].focus();
@@ -206,7 +203,7 @@
     if (wilaya === feeFor && !isFeeWanted) return;
     feeFor = wilaya;
     isFeeWanted = false;
-    take("#fee", page, sent);
+    take(document.getElementById("fee"), page.getElementById("fee"), sent);
     for (const name of ["shipping_fee", "fee_for"]) {
       const field = form.elements[name];
       if (field.value === sent.get(name)) field.value = page.querySelector(`[name=${name}]`).value;
