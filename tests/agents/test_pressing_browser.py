@@ -31,7 +31,7 @@ from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import Listening, eventually
-from tests.harness.browser import OLDER, Visit, Visits, log_in
+from tests.harness.browser import OLDER, WITHOUT_HAS, Visit, Visits, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -480,6 +480,32 @@ def test_what_makes_a_page_old_does_not_stop_what_is_being_sent(
     page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     page.clock.fast_forward(58_000)  # not a minute yet
     page.get_by_role("button", name="Save the note").click()
+@pytest.mark.parametrize("browser", OLDER)
+def test_an_older_browser_takes_keys_and_edits_the_chosen_order_too(
+    browser: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    _first, second = two_orders(alice)
+    person = visit()
+    person.page.add_init_script(OLDER[browser])
+    if WITHOUT_HAS in OLDER[browser]:
+        person.page.route("**/desk*.css", without_has)
+    page = call(person)
+    settled(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("e")
+    page.wait_for_url(f"**/edit/{second.id}/")
+    page.go_back()
+    settled(page)
+    page.keyboard.press("3")
+    told(page, "“No answer” is noted")
+
+
+def without_has(route: Route) -> None:
+    """Answer with the style sheet as a browser without `:has` reads it."""
+    answer = route.fetch()
+    route.fulfill(response=answer, body=answer.text().replace("selector(:has(*))", "selector(:nothing)"))
+
+
     eventually(lambda: page.wait_for_timeout(10) or asked)
     if meanwhile == "the page grows old":
         page.clock.fast_forward(4_000)
@@ -533,7 +559,7 @@ def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits,
 def test_a_second_key_is_for_the_panel_opened_last_in_a_browser_that_leaves_others_open(
     by_mouse: bool, visit: Visits, alice: Account, agent: User
 ) -> None:
-    """Before Chrome 120, Firefox 130 and Safari 17.2, panels of one name do not shut each other: as here of two names."""
+    """Before Chrome 120, Firefox 130 and Safari 17.2, panels of one name do not shut each other, as here of two."""
     (order,) = customers(alice, 1)
     page = call(visit())
     settled(page)

@@ -36,14 +36,23 @@ document.addEventListener("keydown", (event) => {
   if (document.documentElement.dataset.keys === "off") return;
   const key = keyOf(event);
   const bearers = [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]${ifNoPanel()}`)];
-  const pressed = inOpenPanel(key) ?? bearers.find((each) => each.checkVisibility({ visibilityProperty: true }));
-  if (!pressed || pressed.closest("fieldset:disabled") || !pressed.checkVisibility()) return;
+  const pressed = inOpenPanel(key) ?? bearers.find((each) => isShown(each) && isOfChosenOrder(each));
+  if (!pressed || pressed.closest("fieldset:disabled")) return;
   event.preventDefault();
   if (pressed.matches("textarea")) pressed.focus();
   else if (pressing.isDead(pressed) || isSecondOfTwo(pressed, key) || isForOthers(pressed)) return;
   else if (pressed.matches("summary")) turn(pressed.parentElement, key);
   else pressed.click();
 });
+
+function isShown(bearer) {
+  return bearer.getClientRects().length > 0;
+}
+
+/** Browsers without `:has` show what is for the other orders too. */
+function isOfChosenOrder(bearer) {
+  return bearer.closest("[data-order]")?.querySelector("[name=order]")?.checked ?? true;
+}
 
 /** What the second of two keys presses in the panel that the first one opened. */
 function inOpenPanel(key) {
