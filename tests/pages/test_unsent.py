@@ -13,7 +13,7 @@ from inventory.models import Product
 from orders import lifecycle
 from orders.models import Order
 from tests import factories
-from tests.harness.browser import PASSWORD, Visit, Visits
+from tests.harness.browser import OLDER, PASSWORD, Visit, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEW_PRODUCT = "/account/products/new"
@@ -53,6 +53,17 @@ def test_a_button_that_leads_away_asks_first_however_often(button: str, visited:
     expect(field).to_have_value("Robe")
     with visited.asked(leaves=True), page.expect_navigation():
         press_in_menu(page, button)
+
+
+@pytest.mark.parametrize("browser", OLDER)
+def test_an_older_browser_asks_too(browser: str, visited: Visit) -> None:
+    page = visited.page
+    page.add_init_script(OLDER[browser])
+    page.reload()
+    field = type_into(page, "name", "Robe")
+    with visited.asked():
+        page.get_by_role("link", name="Orders", exact=True).click()
+    expect(field).to_have_value("Robe")
 
 
 def test_so_does_a_link_and_what_was_written_is_saved_without_a_question(visited: Visit) -> None:

@@ -4,7 +4,8 @@
 "use strict";
 
 (() => {
-  const FORMS = "main form[method=post]:not(.filters, [data-sent], :has(.choose, [type=password]))";
+  const FORMS = "main form[method=post]:not(.filters, [data-sent])";
+  const LEFT_OUT = ".choose, [type=password]";
   const WRONG = "[aria-invalid=true], :is(.problem, .errornote):not([hidden])";
   let sent = null; // the form whose answer replaces the page
   let isCalling = false; // by a link to no page
@@ -34,7 +35,7 @@
   });
 
   addEventListener("beforeunload", (event) => {
-    const left = [...document.querySelectorAll(FORMS)].filter((form) => form !== sent);
+    const left = [...document.querySelectorAll(FORMS)].filter((form) => form !== sent && !form.querySelector(LEFT_OUT));
     sent = null;
     if (isCalling || !left.some(isUnsent)) return;
     event.preventDefault();
