@@ -100,6 +100,21 @@ def test_a_phone_number_is_copied_and_a_screen_reader_says_so(
     assert other.evaluate("navigator.clipboard.readText()") == "0550 12 34 56"
 
 
+def test_what_could_not_be_copied_is_not_called_copied_and_stays_selected(
+    visit: Callable[..., Visit], alice: Account, agent: User
+) -> None:
+    claim_id = claims.take(factories.make_order(alice).id, agent=agent)
+    person = visit()
+    person.page.add_init_script("""
+        Object.defineProperty(navigator, 'clipboard', { value: { writeText: () => Promise.reject() } });
+        document.execCommand = () => false""")
+    page = person.sign_in("samira", to=f"/console/desk/{claim_id}/")
+    page.get_by_role("button", name="Copy").click()
+    page.wait_for_timeout(500)
+    assert page.get_by_role("button", name="Copied").count() == 0
+    assert page.evaluate("getSelection().toString()") == "0550 12 34 56"
+
+
 def test_a_decided_order_takes_notes_and_a_supervisors_moves(
     visit: Callable[..., Visit], alice: Account, agent: User, supervisor: User
 ) -> None:

@@ -12,7 +12,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     try {
       await navigator.clipboard.writeText(source.textContent);
     } catch {
-      document.execCommand("copy"); // copies the selection on insecure pages
+      if (!document.execCommand("copy")) return; // copies the selection on insecure pages, or it stays to be copied by hand
     }
     button.textContent = said.textContent = button.dataset.copied;
     setTimeout(() => {
