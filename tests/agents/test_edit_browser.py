@@ -242,6 +242,19 @@ def test_who_goes_back_to_the_call_is_asked_about_what_is_not_saved(
         expect(page.get_by_label("Quantity of Robe")).to_have_value("5")
 
 
+def test_so_is_who_has_saved_and_gone_back_to_write_more(visit: Visits, order: Order, agent: User) -> None:
+    """A browser may show the page as it was left. Playwright turns this off, so that only its event is tried."""
+    visited = visit()
+    page = edit_next(visited)
+    page.evaluate("""
+        document.querySelector('form[data-surcharge]').dataset.sent = "";
+        dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))""")
+    page.get_by_label("Quantity of Robe").click()
+    page.keyboard.type("2")
+    with visited.asked():
+        page.get_by_role("link", name="Back to the call").click()
+
+
 @pytest.mark.parametrize(
     ("language", "said"),
     [("fr-FR", "Cela n’a pas abouti. Ce que vous avez écrit"), ("ar-DZ", "لم يتم ذلك الآن. ما كتبته باق هنا")],

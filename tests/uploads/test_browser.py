@@ -195,6 +195,21 @@ def test_an_older_browser_sends_a_file_too(
     expect(page.get_by_role("heading", name="Match the columns")).to_be_visible()  # it looks again by itself
 
 
+def test_a_page_that_has_sent_a_file_sends_another_when_it_is_gone_back_to(
+    visit: Callable[..., Visit], alice: Account, tmp_path: Path
+) -> None:
+    """A browser may show the page as it was left. Playwright turns this off, so that only its event is tried."""
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n1;2\n")
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
+    page.evaluate("document.querySelector('#upload button').disabled = true")
+    with page.expect_navigation():
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    page.locator("#file").set_input_files(path)
+    page.get_by_role("button", name="Send the file").click()
+    page.wait_for_url("**/account/uploads/*")
+
+
 def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(
     visit: Callable[..., Visit], alice: Account, tmp_path: Path
 ) -> None:

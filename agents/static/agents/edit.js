@@ -180,6 +180,10 @@
     watch.look(); // says so if the customer or the session is gone
   });
 
+  addEventListener("pageshow", ({ persisted }) => {
+    if (persisted) delete form.dataset.sent; // gone back to, to write more
+  });
+
   /** Whether the customer is still the agent's, who then is signed in too; null if no answer comes. */
   async function isStillHeld() {
     const answer = await pressing.ask(form.dataset.state);

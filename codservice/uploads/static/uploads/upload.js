@@ -87,3 +87,6 @@ form.addEventListener("submit", async (event) => {
     form.elements.file.focus(); // the button lost it
   }
 });
+
+// Shown again as it was left, by going back, it would still be sending.
+addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
