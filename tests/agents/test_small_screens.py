@@ -160,3 +160,28 @@ def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, ag
     assert field.evaluate(direction) == "rtl"
     field.fill("0550")
     assert field.evaluate(direction) == "ltr"
+
+
+@pytest.mark.parametrize("where", ["list", "edit"])
+def test_magnified_four_times_no_bar_lies_over_what_has_the_focus(
+    where: str, visit: Visits, alice: Account, agent: User, supervisor: User
+) -> None:
+    order = make_order(alice)
+    for _ in range(3):
+        make_order(alice, customer_name="Lynda")
+    claim_id = claims.take(order.id, agent=agent)
+    person = visit(viewport={"width": 320, "height": 180})
+    if where == "edit":
+        page = person.sign_in("samira", to=f"{DESK}{claim_id}/edit/{order.id}/")
+        bar, all_of = ".bar", page.locator("section input:visible")
+    else:
+        page = person.sign_in("karim", to="/console/orders/order/?status=all")
+        bar, all_of = ".bulk", page.locator("tbody a:visible")
+        page.locator("[name=chosen]").first.check()
+    expect(page.locator(bar)).to_have_count(1)
+    page.wait_for_load_state()
+    assert all_of.count() > 3
+    assert page.evaluate(STAYS) < 0.6
+    for each in all_of.all():
+        each.focus()
+        assert each.evaluate(IS_ON_TOP), each.evaluate("e => e.outerHTML")
