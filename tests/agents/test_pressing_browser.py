@@ -197,6 +197,25 @@ def test_who_types_while_the_line_is_lost_for_a_moment_types_on_and_decides_noth
     person.wrongs.clear()  # the browser reports that it could not connect
 
 
+def test_so_does_who_writes_why_an_order_is_canceled(visit: Visits, alice: Account, supervisor: User) -> None:
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_staff(supervisor))
+    person = visit()
+    page = person.sign_in("karim", to=f"/console/orders/order/{order.id}/")
+    settled(page)
+    page.get_by_text("Cancel the order…").click()
+    details = page.locator("[name=details]")
+    details.press_sequentially("CMD")
+    person.context.set_offline(True)
+    expect(details).to_be_disabled()
+    eventually(lambda: page.evaluate("document.activeElement === document.body"))
+    person.context.set_offline(False)
+    settled(page)
+    page.keyboard.type("-12")
+    expect(details).to_have_value("CMD-12")
+    person.wrongs.clear()  # the browser reports that it could not connect
+
+
 def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
     person = visit()
@@ -462,24 +481,6 @@ def test_an_older_browser_decides_and_saves_an_old_form_too(
     assert CallNote.objects.get(outcome="note").note == "Livrer le matin"
 
 
-@pytest.mark.parametrize("meanwhile", ["the page grows old", "another tab sends something"])
-def test_what_makes_a_page_old_does_not_stop_what_is_being_sent(
-    meanwhile: str, visit: Visits, alice: Account, agent: User
-) -> None:
-    """session.js asks for an old page before it sends a form, but not again for one that pressing.js is sending."""
-    order = make_order(alice)
-    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-    person = visit()
-    person.page.clock.install(time="2026-03-02T08:00")
-    person.page.clock.pause_at("2026-03-02T08:01")
-    page = person.sign_in("samira", to=f"/console/orders/order/{order.id}/")
-    page.locator("[name=outcome]").select_option("note")
-    page.locator("[name=note]").fill("Livrer le matin")
-    asked, posted = list[Route](), list[str]()
-    page.route("**/healthz", lambda route: asked.append(route), times=1)
-    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
-    page.clock.fast_forward(58_000)  # not a minute yet
-    page.get_by_role("button", name="Save the note").click()
 @pytest.mark.parametrize("browser", OLDER)
 def test_an_older_browser_takes_keys_and_edits_the_chosen_order_too(
     browser: str, visit: Visits, alice: Account, agent: User
@@ -506,6 +507,24 @@ def without_has(route: Route) -> None:
     route.fulfill(response=answer, body=answer.text().replace("selector(:has(*))", "selector(:nothing)"))
 
 
+@pytest.mark.parametrize("meanwhile", ["the page grows old", "another tab sends something"])
+def test_what_makes_a_page_old_does_not_stop_what_is_being_sent(
+    meanwhile: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    """session.js asks for an old page before it sends a form, but not again for one that pressing.js is sending."""
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
+    person = visit()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=f"/console/orders/order/{order.id}/")
+    page.locator("[name=outcome]").select_option("note")
+    page.locator("[name=note]").fill("Livrer le matin")
+    asked, posted = list[Route](), list[str]()
+    page.route("**/healthz", lambda route: asked.append(route), times=1)
+    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    page.clock.fast_forward(58_000)  # not a minute yet
+    page.get_by_role("button", name="Save the note").click()
     eventually(lambda: page.wait_for_timeout(10) or asked)
     if meanwhile == "the page grows old":
         page.clock.fast_forward(4_000)

@@ -10,14 +10,25 @@ const pressing = (() => {
   let isChecked = false; // the form being sent has found the service up
   let settling, rechecking, stopping; // timers
   let warning; // the notice while the service is away
+  let interrupted = null; // the field that lost the focus because its part was disabled
 
   function set(reason, holds) {
+    const { activeElement } = document;
     if (holds) reasons.add(reason);
     else reasons.delete(reason);
     if (reasons.size) document.documentElement.dataset.dead = [...reasons].join(" ");
     else delete document.documentElement.dataset.dead;
     for (const part of document.querySelectorAll("fieldset[data-rests]")) part.disabled = isShut();
     document.dispatchEvent(new Event("pressing"));
+    resume(activeElement);
+  }
+
+  /** Give the focus back to a field that is usable again, or the next digit typed would press a button (keys.js). */
+  function resume(focused) {
+    if (focused.matches(":disabled")) interrupted = focused;
+    if (!interrupted || interrupted.matches(":disabled")) return;
+    if (focused === document.body) interrupted.focus();
+    interrupted = null;
   }
 
   /** Whether buttons are shown as disabled. Not while sending, because disabled ones would not be sent. */
@@ -114,5 +125,5 @@ const pressing = (() => {
   if (!navigator.onLine) check();
   settle();
 
-  return { away: said.away, ask, check, endSending, isDead, isLockedOut, isSent: () => reasons.has("sent"), isShut };
+  return { away: said.away, ask, check, endSending, isDead, isLockedOut, isSent: () => reasons.has("sent"), isShut, resume };
 })();

@@ -18,7 +18,6 @@ const watch = (() => {
   }
 
   let told = "";
-  let interrupted = null; // the field that lost the focus because its part was disabled
 
   function show() {
     const { activeElement } = document;
@@ -26,7 +25,7 @@ const watch = (() => {
       const changed = part.dataset.needs === "order" ? state.changed.includes(chosen()) : state.changed.length > 0;
       part.disabled = !state.held || changed || pressing.isShut();
     }
-    resume(activeElement);
+    pressing.resume(activeElement);
     document.querySelectorAll("[data-order]").forEach((card) => {
       card.classList.toggle("changed", !state.held || state.changed.includes(card.dataset.order));
     });
@@ -38,14 +37,6 @@ const watch = (() => {
     for (const note of document.querySelectorAll("p.errornote[role=alert]")) {
       if (state.says.some((each) => each.endsWith(note.textContent))) note.remove(); // why an edit was refused: said once
     }
-  }
-
-  /** Give the focus back to a field that is usable again, or the next digit typed would press a button (keys.js). */
-  function resume(focused) {
-    if (focused.matches(":disabled")) interrupted = focused;
-    if (!interrupted || interrupted.matches(":disabled")) return;
-    if (focused === document.body) interrupted.focus();
-    interrupted = null;
   }
 
   function showLease() {
