@@ -511,6 +511,20 @@ def test_no_arrow_chooses_another_order_under_an_open_panel_or_with_a_modifier(
     assert Order.objects.get(status="canceled") == first
 
 
+def test_the_arrows_choose_where_nothing_can_be_stored(visit: Visits, alice: Account, agent: User) -> None:
+    """The browser's room for drafts is full."""
+    for name in ("Robe", "Sac"):
+        make_order(alice, items=[order_line(quantity=1, product_name=name, unit_price=1)])
+    person = visit()
+    person.page.add_init_script("Storage.prototype.removeItem = Storage.prototype.setItem = () => { throw 'full' }")
+    page = call(person)
+    settled(page)
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="Order 2 of 2")).to_be_checked()
+    assert set(person.wrongs) == {"full"}
+    person.wrongs.clear()
+
+
 def test_a_duplicate_is_that_of_the_card_with_the_button(visit: Visits, alice: Account, agent: User) -> None:
     first, second = (make_order(alice) for _ in range(2))
     page = call(visit())

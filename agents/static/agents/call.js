@@ -1,24 +1,8 @@
-// The call screen: drafts of what is typed, choosing an order, what to say.
+// The call screen: choosing an order, drafts of what is typed, what to say.
 "use strict";
 
 (() => {
   const form = document.getElementById("outcome");
-  const draft = DRAFTS + form.dataset.draft;
-  const fields = [...form.querySelectorAll("[dir=auto], [name=at]")];
-  const { pause } = form.elements;
-
-  function keep() {
-    const said = Object.fromEntries(fields.map(({ name, value }) => [name, value]));
-    const kept = { said, pause: pause.checked, state: form.dataset.state, at: Date.now() };
-    if (kept.pause || Object.values(said).some(Boolean)) localStorage.setItem(draft, JSON.stringify(kept));
-    else localStorage.removeItem(draft);
-  }
-
-  const kept = JSON.parse(localStorage.getItem(draft) ?? "{}");
-  for (const field of fields) field.value ||= kept.said?.[field.name] ?? "";
-  pause.checked ||= Boolean(kept.pause);
-  keep();
-  form.addEventListener("input", keep);
 
   // Focus the refused field once its panel can be used.
   document.addEventListener("pressing", () => {
@@ -41,6 +25,24 @@
     next.closest("section").scrollIntoView({ block: "nearest" });
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
+
+  // Drafts. They and what follows fail where nothing can be stored, or no more.
+  const draft = DRAFTS + form.dataset.draft;
+  const fields = [...form.querySelectorAll("[dir=auto], [name=at]")];
+  const { pause } = form.elements;
+
+  function keep() {
+    const said = Object.fromEntries(fields.map(({ name, value }) => [name, value]));
+    const kept = { said, pause: pause.checked, state: form.dataset.state, at: Date.now() };
+    if (kept.pause || Object.values(said).some(Boolean)) localStorage.setItem(draft, JSON.stringify(kept));
+    else localStorage.removeItem(draft);
+  }
+
+  const kept = JSON.parse(localStorage.getItem(draft) ?? "{}");
+  for (const field of fields) field.value ||= kept.said?.[field.name] ?? "";
+  pause.checked ||= Boolean(kept.pause);
+  form.addEventListener("input", keep);
+  keep();
 
   // Open or closed as somebody left it; before, open on wide screens, which have a column for it.
   document.querySelectorAll("details.script").forEach((script) => {

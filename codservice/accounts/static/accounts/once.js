@@ -4,7 +4,7 @@
 
 (() => {
   const ANSWERED = 10_000; // milliseconds; later it was stopped, or the answer is a file
-  let sent = { at: 0 };
+  let sent = {};
 
   // Signing in or out, or switching the mode, makes the forms in other tabs out of date, however new. session.js
   // listens there.
@@ -13,25 +13,26 @@
   }
 
   document.addEventListener("submit", (event) => {
-    if (event.target !== sent.form || Date.now() - sent.at >= ANSWERED) return;
+    if (event.target !== sent.form || performance.now() - sent.at >= ANSWERED) return;
     event.preventDefault();
     event.stopImmediatePropagation();
   }, true);
 
   addEventListener("submit", (event) => {
     if (event.target.method !== "post" || event.defaultPrevented) return;
-    sent = { form: event.target, at: Date.now() };
+    sent = { form: event.target, at: performance.now() };
     tellOtherTabs();
   });
-  if (!document.querySelector("script[data-person]")) tellOtherTabs();
 
   // A page that is shown again as it was left, by going back, has its answer.
   addEventListener("pageshow", (event) => {
-    if (event.persisted) sent = { at: 0 };
+    if (event.persisted) sent = {};
   });
 
   // Nothing is sent if the person chooses to stay on the page (unsent.js).
   addEventListener("beforeunload", (event) => {
-    setTimeout(() => { if (event.defaultPrevented) sent = { at: 0 }; });
+    setTimeout(() => { if (event.defaultPrevented) sent = {}; });
   });
+
+  if (!document.querySelector("script[data-person]")) tellOtherTabs(); // last, as it fails where nothing can be stored
 })();
