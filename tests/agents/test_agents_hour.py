@@ -559,6 +559,20 @@ def test_an_idle_agent_is_warned_and_then_loses_the_customer(visit: Visits, alic
     calls(page, "Customer 0")
 
 
+def test_an_agent_at_work_keeps_the_customer_though_the_clock_is_set_back(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    customers(alice, 1)
+    person = visit()
+    person.page.clock.install()
+    page = call(person)
+    page.wait_for_load_state()
+    page.clock.set_system_time(timezone.now() - timedelta(hours=1))
+    page.clock.fast_forward(70_000)
+    with page.expect_request("**/keep/"):
+        page.keyboard.press("Shift")
+
+
 def test_two_agents_call_two_customers(visit: Visits, alice: Account, agent: User, colleague: User) -> None:
     orders = customers(alice, 2)
     samira, person = visit().sign_in("samira"), visit()

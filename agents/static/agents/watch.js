@@ -9,7 +9,7 @@ const watch = (() => {
   const said = form.dataset;
   let state = { held: true, changed: [], says: [] };
   let leaseEnds = Date.now() + said.lease * 1000;
-  let lastKept = Date.now();
+  let lastKept = performance.now();
 
   // --- What the agent is told ---
 
@@ -83,8 +83,8 @@ const watch = (() => {
   }
 
   async function keep() {
-    if (!state.held || pressing.isSent() || Date.now() - lastKept < said.keptEvery * 1000) return;
-    lastKept = Date.now();
+    if (!state.held || pressing.isSent() || performance.now() - lastKept < said.keptEvery * 1000) return;
+    lastKept = performance.now();
     const answer = await ask(said.keep, { method: "POST", headers: { "X-CSRFToken": form.elements.csrfmiddlewaretoken.value } });
     if (answer?.held) {
       leaseEnds = Date.now() + answer.lease * 1000;
