@@ -16,7 +16,6 @@ from webhooks.resolver import KEPT, absolute, addresses_of
 from webhooks.transfer import Transfer
 
 AT_ONCE = 512  # threads, more than posts are under way; further names wait
-MANY_NAMES = 10_000  # from this many names on, expired ones are forgotten
 
 
 class Lookups:
@@ -34,6 +33,7 @@ class Lookups:
         self._queued: deque[str] = deque()
         self._threads = 0
         self._answers: deque[tuple[str, list[str]]] = deque()
+        # Both in the order of their times, so that the expired ones are in front.
         self._looked_up: dict[str, tuple[float, list[str]]] = {}  # when (`time.monotonic`), and the addresses
         self._told: dict[tuple[str, int], float] = {}  # when libcurl was told a name's addresses
 
@@ -68,9 +68,10 @@ class Lookups:
             name, addresses = self._answers.popleft()
             self._threads -= 1
             if addresses:
-                if len(self._looked_up) >= MANY_NAMES:
-                    self._looked_up = {name: answer for name, answer in self._looked_up.items() if self._known(name)}
+                self._looked_up.pop(name, None)
                 self._looked_up[name] = (time.monotonic(), addresses)
+                while not self._known(oldest := next(iter(self._looked_up))):
+                    del self._looked_up[oldest]
             for transfer in self._by_name.pop(name):
                 if self._held.pop(id(transfer), None) is not None:  # otherwise its time was over
                     yield transfer, addresses
@@ -97,9 +98,10 @@ class Lookups:
         looked_up, addresses = answer
         now, told = time.monotonic(), self._told.get((name, port), 0.0)
         if told < looked_up:
-            if len(self._told) >= MANY_NAMES:
-                self._told = {key: at for key, at in self._told.items() if now - at < KEPT}
+            self._told.pop((name, port), None)
             self._told[name, port] = now
+            while now - self._told[oldest := next(iter(self._told))] >= KEPT:
+                del self._told[oldest]
         elif now - told > 1.0:  # by then the first post with them has begun
             return ""
         return f"+{name}:{port}:" + ",".join(f"[{each}]" if ":" in each else each for each in addresses)

@@ -2,8 +2,10 @@
 
 import re
 import socket
+from collections import Counter
 
 KEPT = 60.0  # seconds that an answer is valid
+MOST_ADDRESSES = 32  # of a name, half of them of each family; no real receiver has more, but an answer can hold 6 000
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)  # as the last part of an IPv4 address
 
 
@@ -17,9 +19,16 @@ def absolute(name: str) -> str:
 
 
 def addresses_of(name: str) -> list[str]:
-    """Return the addresses that the machine's resolver finds, however long it takes; none if it finds none."""
+    """Return the first addresses that the machine's resolver finds, however long it takes; none if it finds none.
+
+    At most MOST_ADDRESSES, in the resolver's order. Nobody checks the others, and nobody may dial them."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    return list(dict.fromkeys(str(peer[0]) for *_, peer in found))
+    addresses, of_family = [], Counter[int]()
+    for family, address in dict.fromkeys((family, str(peer[0])) for family, *_, peer in found):
+        of_family[family] += 1
+        if of_family[family] <= MOST_ADDRESSES // 2:
+            addresses.append(address)
+    return addresses

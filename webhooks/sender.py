@@ -135,10 +135,9 @@ class Sender:
             return
         if addresses is None:
             return
-        now = time.monotonic()
         if not self._allow_private and not all(map(is_public, addresses)):
             self._end_unsent(transfer, BLOCKED)
-        elif now >= transfer.deadline:
+        elif (now := time.monotonic()) >= transfer.deadline:
             self._end_unsent(transfer, UNREACHABLE)
         elif now > transfer.post.begin_by:
             self._unsure[transfer.post.delivery_id] = transfer, now

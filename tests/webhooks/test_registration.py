@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 import time
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.harness.background import PATIENCE, Background, asleep, eventually
-from webhooks import receivers
+from webhooks import receivers, resolver
 from webhooks.lookups import Lookups
 from webhooks.posts import Post
 from webhooks.transfer import Transfer
@@ -179,6 +180,34 @@ def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch, host):
     eventually(lambda: list(lookups.answered()))
 
     assert asked == [f"{host}."] * 2
+
+
+def test_of_a_name_with_thousands_of_addresses_the_first_of_each_family_count(monkeypatch):
+    found = {
+        socket.AF_INET6: [f"2600::{number:x}" for number in range(2300)],
+        socket.AF_INET: [f"9.0.{number // 256}.{number % 256}" for number in range(4000)],
+    }
+    entries = [(family, 1, 6, "", (address, 443)) for family, some in found.items() for address in some]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: entries)
+
+    half = resolver.MOST_ADDRESSES // 2
+    assert resolver.addresses_of("shop.example.") == [address for some in found.values() for address in some[:half]]
+
+
+def test_answers_are_kept_no_longer_than_they_are_valid(names, monkeypatch):
+    """However few there are."""
+    clock = [1000.0]
+    monkeypatch.setattr("webhooks.lookups.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    lookups = Lookups(lambda: None, local_names=False)
+    for number in range(5):
+        names[f"shop-{number}.example"] = ["8.8.8.8"]
+        url = f"https://shop-{number}.example/"
+        lookups.addresses(Transfer(Post(uuid4(), url, "order.confirmed", b"", [], 1), clock[0]))
+        eventually(lambda: list(lookups.answered()))
+        assert lookups.addresses_to_tell(url)
+        clock[0] += 61
+
+    assert (len(lookups._looked_up), len(lookups._told)) == (1, 1)
 
 
 def test_a_resolver_that_hangs_holds_nothing_up(names, monkeypatch):

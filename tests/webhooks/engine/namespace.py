@@ -2,9 +2,10 @@
 
 Run `python -m tests.webhooks.engine.namespace` inside the namespace. It reads a JSON object from stdin with `urls` to
 post to, each by a new Sender. It writes the outcomes, which addresses were connected to, and what the allowed receiver
-got.
+got. It also tries names whose server is silent, and names with more addresses than any receiver has.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -54,6 +55,14 @@ NAMES: dict[str, list[Any]] = {
     "rebinding-back.test": [["10.0.0.1"], ["8.8.8.8"]],
     "silent.test": [],
 }
+# As many as one answer can hold of each family.
+FLOODS = {
+    f"flood-{number}.test": [
+        *(str(ip_address("9.0.0.0") + 65536 * number + host) for host in range(4000)),
+        *(str(ip_address("2600::") + 65536 * number + host) for host in range(2300)),
+    ]
+    for number in (1, 2)
+}
 ALIASES = {"alias.test": "private.test", "alias-of-alias.test": "alias.test", "alias-of-good.test": "good.test"}
 
 
@@ -62,42 +71,60 @@ class NameServer:
         self.asked: Counter[tuple[str, int]] = Counter()
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 53))
+        self.listener = socket.create_server(("127.0.0.1", 53))
         threading.Thread(target=self._serve, daemon=True).start()
+        threading.Thread(target=self._serve_tcp, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
             query, client = self.socket.recvfrom(512)
-            labels, at = [], 12
-            while query[at]:
-                labels.append(query[at + 1 : at + 1 + query[at]].decode())
-                at += query[at] + 1
-            name, kind = ".".join(labels).lower(), query[at + 2]
-            if name.startswith("silent"):
-                continue
-            records = []
-            target = name
-            while target in ALIASES:
-                target = ALIASES[target]
-                encoded = b"".join(bytes([len(label)]) + label.encode() for label in target.split(".")) + b"\0"
-                records.append(struct.pack("!HHIH", CNAME, 1, 0, len(encoded)) + encoded)
-            addresses = NAMES.get(target, [])
-            if addresses and isinstance(addresses[0], list):
-                addresses = addresses[self.asked[name, kind] % len(addresses)]
-            self.asked[name, kind] += 1
-            for address in map(ip_address, addresses):
-                if (address.version == 4) == (kind == A):
-                    records.append(struct.pack("!HHIH", kind, 1, 0, len(address.packed)) + address.packed)
-            # The whole chain of aliases, each record under the alias before it.
-            answers = b""
-            owner = b"\xc0\x0c"
-            for record in records:
-                answers += owner + record
-                if record[:2] == struct.pack("!H", CNAME):
-                    owner = record[10:]
-            is_known = target in NAMES
-            flags = 0x8180 if is_known else 0x8183
-            head = query[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0)
-            self.socket.sendto(head + query[12 : at + 5] + answers, client)
+            if answer := self._answer(query):
+                is_whole = len(answer) <= 512  # otherwise it is asked for by TCP
+                self.socket.sendto(answer if is_whole else answer[:2] + b"\x83" + answer[3:512], client)
+
+    def _serve_tcp(self) -> None:
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self._serve_stream, args=(connection,), daemon=True).start()
+
+    def _serve_stream(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream, contextlib.suppress(OSError):
+            while length := stream.read(2):
+                answer = self._answer(stream.read(int.from_bytes(length)))
+                connection.sendall(len(answer).to_bytes(2) + answer)
+
+    def _answer(self, query: bytes) -> bytes:
+        labels, at = [], 12
+        while query[at]:
+            labels.append(query[at + 1 : at + 1 + query[at]].decode())
+            at += query[at] + 1
+        name, kind = ".".join(labels).lower(), query[at + 2]
+        if name.startswith("silent"):
+            return b""
+        records = []
+        target = name
+        while target in ALIASES:
+            target = ALIASES[target]
+            encoded = b"".join(bytes([len(label)]) + label.encode() for label in target.split(".")) + b"\0"
+            records.append(struct.pack("!HHIH", CNAME, 1, 0, len(encoded)) + encoded)
+        addresses = FLOODS.get(target) or NAMES.get(target, [])
+        if addresses and isinstance(addresses[0], list):
+            addresses = addresses[self.asked[name, kind] % len(addresses)]
+        self.asked[name, kind] += 1
+        for address in map(ip_address, addresses):
+            if (address.version == 4) == (kind == A):
+                records.append(struct.pack("!HHIH", kind, 1, 0, len(address.packed)) + address.packed)
+        # The whole chain of aliases, each record under the alias before it.
+        answers = b""
+        owner = b"\xc0\x0c"
+        for record in records:
+            answers += owner + record
+            if record[:2] == struct.pack("!H", CNAME):
+                owner = record[10:]
+        is_known = target in NAMES or target in FLOODS
+        flags = 0x8180 if is_known else 0x8183
+        head = query[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0)
+        return head + query[12 : at + 5] + answers
 
 
 class Canaries:
@@ -195,9 +222,22 @@ def main() -> None:
         socket.create_connection(each, timeout=2).close()
     eventually(lambda: len(canaries.hits) >= len(before) + len(tries))
     tried = len(canaries.hits) - len(before)
+
+    # One sender, with names whose addresses would take seconds to check, and one quick name. All are known by now.
+    for name in FLOODS:
+        sender.start(Post(uuid4(), f"https://{name}/hook", "order.confirmed", b"{}", [SECRET], 1))
+    while not sender.is_idle:
+        sender.finished(1.0)
+    for name in ["good.test", *FLOODS] + 49 * [*FLOODS]:
+        sender.start(Post(uuid4(), f"https://{name}/hook", "order.confirmed", b"{}", [SECRET], 1))
+    beside_floods = []
+    while not sender.is_idle:
+        beside_floods += [(each.post.url.split("/")[2], each.failure) for each in sender.finished(1.0)]
+
     json.dump(
         {"outcomes": outcomes, "crowd": crowd, "again": again, "hits": before, "requests": canaries.requests,
-         "canaries_tried": tried, "environment": {name: os.environ.get(name) for name in given["environment"]}},
+         "canaries_tried": tried, "beside_floods": beside_floods,
+         "environment": {name: os.environ.get(name) for name in given["environment"]}},
         sys.stdout,
     )  # fmt: skip
 

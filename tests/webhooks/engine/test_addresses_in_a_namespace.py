@@ -172,6 +172,12 @@ def test_names_whose_server_is_silent_hold_up_no_other_name(went):
     assert max(milliseconds for _, milliseconds in took.values()) <= 3300
 
 
+def test_names_with_thousands_of_addresses_hold_up_no_other_name(went):
+    assert len(went["beside_floods"]) == 101
+    assert ["good.test", ""] in went["beside_floods"]
+    assert {failure for name, failure in went["beside_floods"] if name != "good.test"} == {"tls"}  # they were dialled
+
+
 def test_plain_http_is_not_spoken(went):
     (outcome,) = [outcome for outcome in went["outcomes"] if outcome["url"].startswith("http:")]
     assert outcome["failure"] == "bad_answer"
