@@ -1,7 +1,7 @@
 """Register, change and delete the webhooks of an account, and rotate their secrets (docs/webhooks.md)."""
 
 import logging
-import math
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -29,7 +29,10 @@ OVERLAP = timedelta(hours=24)  # how long the previous secret signs too
 # The longest time from a worker's claim to the start of its posts: it looks at its clock and then dials.
 CLAIM_TO_POST = timedelta(seconds=delivery.BEGIN_WITHIN + 0.1)
 DROP_SECONDS = 0.2  # how long a request drops deliveries; the rest is dropped after it
+WORKER_SECONDS = 20.0  # how long a worker drops deliveries before it leaves the rest to the next round
 _BATCH = 1000  # deliveries of a lane that one statement drops
+
+_stopping = threading.Event()
 
 
 class StillDropping(Refused):
@@ -189,12 +192,21 @@ def note(action: Action, webhook: Webhook) -> None:
     security_log.note(action, target=host, target_id=webhook.id, account_id=webhook.account_id)
 
 
+def stop() -> None:
+    """Have `drop_left_over` end after the current batch, for good. The rest is there for other workers."""
+    _stopping.set()
+
+
 def drop_left_over() -> int:
-    """Drop all pending deliveries of webhooks that are deleted or off, batch by batch. Returns how many."""
+    """Drop pending deliveries of webhooks that are deleted or off, batch by batch. Returns how many.
+
+    No batch begins after WORKER_SECONDS, nor after `stop`.
+    """
+    until = time.monotonic() + WORKER_SECONDS
     with connection.cursor() as cursor:
         cursor.execute(_ENDED_AND_WAITING)
         ended = [webhook_id for (webhook_id,) in cursor.fetchall()]
-    return sum(_drop_pending(webhook_id) for webhook_id in ended)
+    return sum(_drop_pending(webhook_id, until=until) for webhook_id in ended)
 
 
 _ENDED_AND_WAITING = f"""{queue.HEADS}
@@ -221,11 +233,11 @@ WHERE id = ANY(ARRAY({queue.from_lanes("id")}))
 """  # noqa: S608  (of our own text)
 
 
-def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
+def _drop_pending(webhook_id: UUID, *, until: float) -> int:
     """Drop pending deliveries of a webhook while it is deleted or off, until the time `until`. Returns how many."""
     count, dropped = 0, _BATCH
     with connection.cursor() as cursor:
-        while dropped >= _BATCH and time.monotonic() < until:
+        while dropped >= _BATCH and time.monotonic() < until and not _stopping.is_set():
             cursor.execute(_DROP, {"webhook_id": webhook_id, "batch": _BATCH})
             dropped = cursor.rowcount
             count += dropped

@@ -84,3 +84,4 @@ def finish(**kwargs: object) -> None:
 def stop_delivering(**kwargs: object) -> None:
     engine.stop()
     recovery.stop()
+    registry.stop()

@@ -1,5 +1,6 @@
 """PATCH /webhooks/{id}, examples and recovery: how webhooks are mended."""
 
+import itertools
 import json
 import re
 import threading
@@ -208,6 +209,45 @@ def test_beat_drops_nothing_of_one_that_is_turned_on_meanwhile(
     registry.drop_left_over()
 
     assert statuses(webhook=turned_on[0]) == {"dropped": 1, "pending": 2}
+
+
+def test_a_round_of_beat_ends_in_time_and_leaves_the_rest_to_the_next(
+    alice: Account, webhook: Webhook, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(alice)
+    publish(alice, 50)
+    Webhook.objects.update(is_active=False)
+    monkeypatch.setattr(registry, "_BATCH", 1)
+    reads = itertools.count()  # of the clock: one before the round and one before each batch
+    monkeypatch.setattr(registry, "time", SimpleNamespace(monotonic=lambda: next(reads)))
+
+    rounds = list(iter(registry.drop_left_over, 0))
+
+    assert max(rounds) <= registry.WORKER_SECONDS
+    assert sum(rounds) == 100
+    assert statuses() == {"dropped": 100}
+
+
+def test_nor_does_it_hold_up_a_worker_that_is_told_to_stop(
+    alice: Account, webhook: Webhook, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(alice)
+    publish(alice, 5)
+    Webhook.objects.update(is_active=False)
+    monkeypatch.setattr(registry, "_BATCH", 1)
+
+    def stopped() -> float:
+        tasks.stop_delivering()
+        return 0.0
+
+    with monkeypatch.context() as told:
+        told.setattr(tasks, "engine", Engine())
+        told.setattr(recovery, "_stopping", threading.Event())
+        told.setattr(registry, "_stopping", threading.Event())
+        told.setattr(registry, "time", SimpleNamespace(monotonic=stopped))
+        assert registry.drop_left_over() == 0
+
+    assert registry.drop_left_over() == 10
 
 
 def test_turning_it_off_drops_nothing_of_what_happens_once_it_is_on_again(
@@ -594,6 +634,7 @@ def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_others(
     with monkeypatch.context() as told:
         told.setattr(tasks, "engine", Engine())
         told.setattr(recovery, "_stopping", threading.Event())
+        told.setattr(registry, "_stopping", threading.Event())
         told.setattr(recovery, "_step", stopped)
         recovery.go_on()
         assert len(steps) == 1
