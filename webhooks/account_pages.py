@@ -253,6 +253,9 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     except events.WebhookOff:
         messages.error(request, OFF)
         return redirect("account-webhook", id=id)
+    except recovery.StillRecovering as busy:
+        messages.error(request, busy.message)
+        return redirect("account-webhook", id=id)
     count = recovered.deliveries
     text = ngettext("%(count)s delivery is sent.", "%(count)s deliveries are sent.", count)
     messages.success(request, text % {"count": counted(count)})

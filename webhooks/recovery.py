@@ -10,14 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
+from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
+from codservice.errors import Refused
 from webhooks import events, feed, resending, wakeup
-from webhooks.models import Recovery
+from webhooks.models import Recovery, Webhook
 from webhooks.retries import RETRIES
 
 logger = logging.getLogger(__name__)
@@ -25,6 +28,7 @@ logger = logging.getLogger(__name__)
 BATCH = 1000  # events that one statement goes through
 SECONDS = 0.3  # how long a request, which holds a web thread, works on it; the rest is left to a worker
 WORKER_SECONDS = 20.0  # after which a worker begins no turn of webhooks any more
+MOST_AT_ONCE = 10  # recoveries of a webhook: each goes through its whole period, however much of it others have sent
 _TURN = 100  # webhooks at most
 
 _stopping = threading.Event()
@@ -37,7 +41,9 @@ _stopping = threading.Event()
 _BEGIN = """
 WITH webhook AS MATERIALIZED (
     SELECT id, account_id FROM webhooks_webhook
-    WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL AND is_active FOR KEY SHARE
+    WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL AND is_active
+        AND (SELECT count(*) FROM webhooks_recovery WHERE webhook_id = %(webhook_id)s) < %(most)s
+    FOR KEY SHARE
 )
 INSERT INTO webhooks_recovery (id, account_id, webhook_id, since, until, position, event_id, stop_at)
 SELECT %(id)s, account_id, id, %(since)s, %(until)s,
@@ -110,6 +116,15 @@ SELECT (SELECT count(*) FROM again) + (SELECT count(*) FROM missed), (SELECT cou
 """  # noqa: S608  (our own text)
 
 
+class StillRecovering(Refused):
+    """MOST_AT_ONCE recoveries of the webhook are not over yet."""
+
+    code, status = "rate_limited", HTTPStatus.TOO_MANY_REQUESTS
+
+    def __init__(self) -> None:
+        super().__init__(_("Earlier recoveries of this webhook are still going on. Try again when one is over."))
+
+
 class Recovered(NamedTuple):
     """How many deliveries will be sent, and whether that is all; otherwise a worker goes on."""
 
@@ -129,7 +144,9 @@ def recover(
 
     This concerns the kinds that the webhook subscribes to now. Each delivery begins its schedule anew, within
     `resending.MOST_ATTEMPTS`. What takes longer than SECONDS is left to `go_on`. `note` is called in the transaction
-    that begins the recovery. Must not run inside a transaction. Raises Webhook.DoesNotExist, events.WebhookOff.
+    that begins the recovery. Must not run inside a transaction.
+
+    Raises Webhook.DoesNotExist, events.WebhookOff, StillRecovering.
     """
     id_ = uuid7()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
@@ -143,6 +160,7 @@ def recover(
                 "id": id_,
                 "account_id": account_id,
                 "webhook_id": webhook_id,
+                "most": MOST_AT_ONCE,
                 "since": since,
                 "until": until,
                 "first_at": first,
@@ -155,6 +173,8 @@ def recover(
         if is_begun and note:
             note()
     if not is_begun:
+        if Webhook.of(account_id).filter(id=webhook_id, is_active=True).exists():
+            raise StillRecovering
         raise events.off_or_gone(account_id, webhook_id)
     # Failures from now on are not the caller's error: the recovery has begun, and goes on later.
     count, step, deadline = 0, _Step(0, is_over=False, has_more=True), time.monotonic() + SECONDS

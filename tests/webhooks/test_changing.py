@@ -614,6 +614,25 @@ def test_nor_do_many_who_recover_much(alice: Account, webhook: Webhook, monkeypa
     assert len(set(steps[:400])) == 101
 
 
+def test_one_with_ten_recoveries_gets_another_when_one_is_over(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(alice)
+    with monkeypatch.context() as busy:
+        busy.setattr(recovery, "SECONDS", -1)
+        for _ in range(10):
+            recover(api, webhook)
+    since = (timezone.now() - timedelta(hours=1)).isoformat()
+
+    answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {"since": since})
+
+    assert (answer.status_code, answer.json()["error"]) == (429, "rate_limited")
+    assert answer.headers["Retry-After"] == "1"
+    assert Recovery.objects.count() == 10
+    rest()
+    recover(api, webhook)
+
+
 def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_others(
     alice: Account, webhook: Webhook, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
 ) -> None:

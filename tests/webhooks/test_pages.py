@@ -18,7 +18,7 @@ from codservice.days import ALGIERS
 from tests.factories import UserFactory
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
-from webhooks import registry, resending, secrets
+from webhooks import recovery, registry, resending, secrets
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import REASONS
 
@@ -571,7 +571,9 @@ def test_an_example_of_a_kind_is_sent(browser: Client, webhook: Webhook) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_was_missed_is_sent_by_a_button(browser: Client, webhook: Webhook) -> None:
+def test_what_was_missed_is_sent_by_a_button(
+    browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_delivery(webhook, "failed", attempts=4)
     today = timezone.now().astimezone(ALGIERS).date()
     assert "Send what was missed" in page(browser, at(webhook, "/recover"))
@@ -586,3 +588,6 @@ def test_what_was_missed_is_sent_by_a_button(browser: Client, webhook: Webhook) 
         assert browser.post(at(webhook, "/recover"), {"since": since, "until": until}).status_code == 422
     answer = browser.post(at(webhook, "/recover"), {"since": "2020-01-01", "until": "2019-01-01"})
     assert list(answer.context["form"].errors) == ["since", "until"]
+    monkeypatch.setattr(recovery, "MOST_AT_ONCE", 0)
+    answer = browser.post(at(webhook, "/recover"), {"since": today.isoformat()}, follow=True)
+    assert "Earlier recoveries of this webhook are still going on." in answer.content.decode()
