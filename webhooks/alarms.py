@@ -13,6 +13,7 @@ from secrets import randbits
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Func, Q
 from django.db.models.functions import Now
 
@@ -36,11 +37,14 @@ def tell() -> int:
         return 0
     until = time.monotonic() + SECONDS
     try:
-        webhooks = Webhook.objects.filter(deleted_at=None, is_active=True)
+        # Of accounts whose holder may be told. A twin has none: nobody needs a mail about a developer's own receiver.
+        webhooks = Webhook.objects.filter(
+            deleted_at=None, is_active=True, account__is_active=True, account__holder__is_active=True
+        )
         # The previous release, which still runs during a migration, does not set this time. It is ahead when the
         # database's clock was set back.
         unknown = Q(failing_since=None) | Q(failing_since__gt=Now())
-        webhooks.filter(unknown, is_failing=True).update(failing_since=Now())
+        _record(webhooks.filter(unknown, is_failing=True), failing_since=Now())
         is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY) | Q(alarmed_at__gt=Now())
         failing = webhooks.unanswered().filter(is_time, is_alarmed=False)
         well = webhooks.filter(is_failing=False, is_alarmed=True)
@@ -66,27 +70,31 @@ def _tell_all(mail: str, webhooks: WebhookQuerySet, record: dict[str, Any], unti
 
 
 def _tell(mail: str, webhooks: Sequence[Webhook], record: dict[str, Any]) -> bool:
-    """Send one mail about all these webhooks of an account, if its holder is to get any. Returns whether it was sent.
+    """Send one mail about all these webhooks of an account. Returns whether it was sent.
 
     Their rows then have the `record` of it. If the mail fails, the next round tries again.
     """
     account = webhooks[0].account
-    holder = account.holder  # a twin has none: nobody needs a mail about a developer's own receiver
-    to = holder.email if account.is_active and holder is not None and holder.is_active else ""
-    if to:
-        context = {"webhooks": webhooks, "account": account, "link": _link()}
-        subject, text = mails.subject_and_text(f"webhooks/mail_{mail}", context)
-        try:
-            mails.send(subject, text, to)
-        except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
-            logger.warning("the holder of account %s could not be mailed about a webhook: %s", account.id, error)
-            return False
+    context = {"webhooks": webhooks, "account": account, "link": _link()}
+    subject, text = mails.subject_and_text(f"webhooks/mail_{mail}", context)
+    try:
+        mails.send(subject, text, account.holder.email)
+    except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
+        logger.warning("the holder of account %s could not be mailed about a webhook: %s", account.id, error)
+        return False
     told = Webhook.objects.filter(id__in=[webhook.id for webhook in webhooks])
     if mail == "failing":
         # One that was turned off or moved meanwhile has begun anew (`registry.change`), and nobody was told of that.
         told = told.filter(url__in=[webhook.url for webhook in webhooks], is_active=True)
-    told.update(**record)
-    return bool(to)
+    _record(told, **record)
+    return True
+
+
+def _record(webhooks: WebhookQuerySet, **values: Any) -> None:
+    """Write `values` into these rows. They are locked by their ids first, as `rotate_encryption_key` does it."""
+    with transaction.atomic():
+        ids = list(webhooks.order_by("id").select_for_update(of=("self",), no_key=True).values_list("id", flat=True))
+        Webhook.objects.filter(id__in=ids).update(**values)
 
 
 def _link() -> str:

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core import mail
+from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -15,7 +16,8 @@ from codservice import mails
 from codservice.accounts.models import Account, User
 from codservice.operations import duties
 from codservice.operations.models import Duty
-from tests.harness.background import at_once
+from tests.harness.background import Background, at_once
+from tests.harness.database import wait_for_lock
 from tests.harness.deliveries import pass_time, publish
 from webhooks import alarms, delivery, registry, tasks
 from webhooks.models import Webhook
@@ -150,6 +152,38 @@ def test_who_does_not_want_it_is_not_told(alice: Account, webhook: Webhook, chan
         Account.objects.update(is_active=False)
     assert [tasks.tell_of_failing(), tasks.tell_of_failing()] == [0, 0]
     assert mail.outbox == []
+
+
+@pytest.mark.parametrize("closed", ["account", "holder"])
+def test_who_could_not_be_told_is_told_later(alice: Account, webhook: Webhook, closed: str) -> None:
+    """Not that it is well again: nobody was told that it failed."""
+    rows = Account.objects.filter(id=alice.id) if closed == "account" else User.objects.filter(id=alice.holder_id)
+    attempt(alice, "status")
+    let_pass(hours=2)
+    rows.update(is_active=False)
+    assert tasks.tell_of_failing() == 0
+
+    rows.update(is_active=True)
+
+    assert tasks.tell_of_failing() == 1
+    assert "For an hour" in mail.outbox[0].body
+
+
+def test_webhooks_are_locked_in_the_order_of_their_ids(alice: Account, register: Callable[..., Webhook]) -> None:
+    """As `rotate_encryption_key` does it: otherwise both could wait for each other."""
+    last, first = register(alice), register(alice)
+    Webhook.objects.filter(id=first.id).update(id=UUID(int=1))
+    attempt(alice, "status")
+    let_pass(hours=2)
+    Webhook.objects.filter(id=last.id).update(description="before the other in the table")
+    Webhook.objects.filter(id=UUID(int=1)).update(description="behind it")
+    locked = Webhook.objects.select_for_update(no_key=True)
+    with transaction.atomic():
+        locked.get(id=UUID(int=1))
+        telling = Background(tasks.tell_of_failing)
+        wait_for_lock()
+        locked.select_for_update(no_key=True, nowait=True).get(id=last.id)
+    assert telling.result() == 1
 
 
 def test_one_that_was_turned_off_while_it_hung_does_not_fail_when_it_is_turned_on(
