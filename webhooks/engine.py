@@ -256,8 +256,8 @@ class _Drain:
                 gone.append(id_)
         if gone:
             logger.info(
-                "%s deliveries are given back: their claims have expired, their webhooks are gone or being changed, or"
-                " this worker stops",
+                "%s deliveries are given back: their claims have expired, their webhooks are gone or being changed,"
+                " their customers are being erased, or this worker stops",
                 len(gone),
             )
             self._release(gone)

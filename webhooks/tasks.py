@@ -1,6 +1,6 @@
 import logging
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from celery import shared_task
 from celery.concurrency.thread import TaskPool
@@ -69,9 +69,15 @@ def _heard() -> None:
     wakeup.hear()
     if not engine.wake_up():
         try:
-            _woken.submit(engine.drain)
+            _woken.submit(engine.drain).add_done_callback(_note_failure)
         except RuntimeError as error:  # this worker ends, or the system allows no more threads
             logger.warning("the bell could not begin a drain: %s", error)
+
+
+def _note_failure(drain: Future[int]) -> None:
+    """Log what nobody else would hear of: Celery logs errors of its tasks only."""
+    if not drain.cancelled() and (error := drain.exception()):
+        logger.error("a drain ended with an error", exc_info=error)
 
 
 @worker_shutdown.connect

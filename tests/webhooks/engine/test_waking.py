@@ -258,6 +258,19 @@ def test_a_ring_during_a_drain_is_told_to_it_and_wakes_no_other_thread(
     assert submitted == []
 
 
+def test_a_drain_that_the_bell_began_and_that_breaks_off_is_logged(engine, monkeypatch, caplog):
+    monkeypatch.setattr(tasks, "engine", engine)
+    monkeypatch.setattr(tasks, "_woken", woken := ThreadPoolExecutor(1))
+    monkeypatch.setattr(engine, "drain", lambda: 1 / 0)
+
+    tasks._heard()
+    woken.shutdown()
+
+    (record,) = [each for each in caplog.records if each.name == "webhooks.tasks"]
+    assert record.levelname == "ERROR"
+    assert record.exc_info[0] is ZeroDivisionError
+
+
 def test_a_bell_that_can_begin_no_drain_is_heard_again(engine, receiver, webhook_to, monkeypatch):
     """The thread that listens would end, and from then on nothing would wake this worker."""
     monkeypatch.setattr(tasks, "engine", engine)
