@@ -153,6 +153,7 @@ def new_handle(roots: str, *, allow_private: bool) -> Any:
     curl.setopt(pycurl.CAINFO, roots)
     curl.setopt(pycurl.SSL_VERIFYPEER, 1)
     curl.setopt(pycurl.SSL_VERIFYHOST, 2)
+    curl.setopt(pycurl.SSL_SESSIONID_CACHE, 0)  # a resumed session would not look at the certificate again
     curl.setopt(pycurl.TCP_NODELAY, 1)
     return curl
 

@@ -200,6 +200,30 @@ def test_a_kept_connection_is_registered_once_and_another_with_its_number_anew(m
     assert len(set(registered)) < len(registered)
 
 
+def test_a_certificate_that_expires_between_two_connections_is_refused(tmp_path):
+    """Though the receiver would resume the session of before."""
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+
+    authority = Authority(tmp_path)
+    context = authority.context("127.0.0.1")
+
+    async def answer_and_close(connection: Connection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        connection.writer.close()
+
+    with Receiver(context, default=answer_and_close) as receiver:
+        sender = Sender(width=10, allow_private=True, ca_file=str(authority.file))
+        failures = []
+        for days in (1, -1):
+            context.load_cert_chain(authority.certified("127.0.0.1", days=days))
+            sender.start(Post(uuid4(), receiver.url(), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+            failures += [outcome.failure for outcome in sender.finished(5)]
+        sender.close()
+    assert failures == ["", "tls"]
+
+
 @pytest.mark.parametrize("look_after", [0.1, 0.001])  # the second: again before libcurl can have come back
 def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_others(
     tmp_path, monkeypatch, look_after
