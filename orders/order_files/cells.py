@@ -11,7 +11,7 @@ from uuid import UUID
 from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.headings import key
-from codservice.files.intake import SHORTENED, Entry
+from codservice.files.intake import NO_NUMBER, SHORTENED, Entry
 from inventory.models import Product
 from inventory.product_files import skus_of
 from orders import regions, serializers
@@ -93,6 +93,17 @@ def _part_phones(body: dict[str, Any]) -> None:
         body |= dict(zip(PHONES, two, strict=True))
 
 
+def misread(entry: Entry, catalog: Catalog) -> Errors:
+    """The SKUs that a spreadsheet has shortened, unless a product of the catalog has them."""
+    return {
+        f"items.{index}.sku": [NO_NUMBER]
+        for index, row in enumerate(entry)
+        if SHORTENED.fullmatch(row.cells.get("sku", ""))
+        and not row.cells.get("product_id")
+        and _product_of(row.cells, catalog) is None
+    }
+
+
 def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) -> Errors:
     """The errors, by columns that the row has.
 
@@ -146,13 +157,18 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
     if details and isinstance(attributes := item.get("attributes", {}), dict):
         item["attributes"] = details | attributes
     if (sku := cells.get("sku")) and "product_id" not in item:
-        if product := next(filter(None, map(catalog.get, skus_of(cells))), None):
+        if product := _product_of(cells, catalog):
             item["product_id"] = str(product.id)
         else:
             item.setdefault("product_name", values.on_one_line(sku))
     if "product_id" in item and not said.get("product_name"):
         item.pop("product_name", None)  # a constant, which must not replace the catalog's name
     return item
+
+
+def _product_of(cells: Mapping[str, str], catalog: Catalog) -> Product | None:
+    """The product that has the row's SKU."""
+    return next(filter(None, map(catalog.get, skus_of(cells))), None)
 
 
 def _write_amounts_plainly(body: dict[str, Any]) -> None:

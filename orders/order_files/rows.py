@@ -19,7 +19,7 @@ from inventory.product_files import skus_of
 from orders import fees, importing, phones, serializers
 from orders.models import Order, OrderEdit
 from orders.order_files import grouping
-from orders.order_files.cells import Catalog, body_of, errors_of, with_constants
+from orders.order_files.cells import Catalog, body_of, errors_of, misread, with_constants
 from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
@@ -72,7 +72,7 @@ class OrderRows(Intake):
         catalog, own_fees = self._catalog(entries), fees.by_place(self.account_id) if self.has_own_fees else {}
         for entry in entries:
             first = self.first_line(entry)
-            if errors := grouping.doubts(entry, self.constants):
+            if errors := grouping.doubts(entry, self.constants) or misread(entry, catalog):
                 refused.append((entry, errors))
             elif first != entry[0].line:
                 refused.append((entry, {"external_id": [_APART.format(line=first)]}))

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account
+from codservice.files.intake import NO_NUMBER
 from inventory.models import Product
 from orders.models import Order, OrderItem
 from tests.factories import ProductFactory
@@ -134,6 +135,20 @@ def test_a_sku_with_invisible_marks_around_it_names_the_product(alice: Account, 
     assert result["imported"] == 3
     lines = OrderItem.objects.order_by("order__external_id").values_list("product_id", "product_name")
     assert list(lines) == [(each.id, each.name) for each in (robe, robe, marked)]
+
+
+def test_so_is_a_sku_unless_a_product_has_it(alice: Account, charlie: Account, write: Any) -> None:
+    robe = ProductFactory(account=alice, sku="6,13E+12")
+    ProductFactory(account=charlie, sku="6,14E+12")
+    said = (("6,13E+12", "", ""), ("6,14E+12", "", ""), ("6,14E+12", "Robe", ""), ("6,14E+12", "", str(robe.id)))
+    rows = [
+        row(external_id=f"A{number}", sku=sku, product_name=name, product_id=product)
+        for number, (sku, name, product) in enumerate(said)
+    ]
+    result, _ = run(write(rows), alice)
+    assert [each["errors"] for each in result["errors"]] == [{"items.0.sku": [NO_NUMBER]}] * 2
+    lines = OrderItem.objects.order_by("order__external_id").values_list("order__external_id", "product_id")
+    assert list(lines) == [("A0", robe.id), ("A3", robe.id)]
 
 
 @pytest.mark.parametrize("number", ["5,50123E+08", "2.13550E+11"])
