@@ -3,6 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -13,9 +14,10 @@ from codservice import values
 from codservice.errors import Errors, Invalid, read_all
 from codservice.files.headings import Column, words
 from codservice.files.intake import FAILED, NO_NUMBER, SHORTENED, Entry, Intake, Taken, has_failed
-from orders import shipments
+from orders import importing, shipments
 from orders.models import Status
 from orders.order_files.columns import COLUMNS as ORDER_COLUMNS
+from orders.order_files.columns import without_marks
 
 _NUMBER = next(column for column in ORDER_COLUMNS if column.name == "external_id")
 COLUMNS = (
@@ -132,7 +134,7 @@ class ShipmentRows(Intake):
             except Invalid as error:
                 refused.append((entry, error.errors))
         outcomes = shipments.record(
-            [shipment for _, shipment in read],
+            self._meant([shipment for _, shipment in read]),
             actor=self.actor,
             account_id=self.account_id,
         )
@@ -148,6 +150,18 @@ class ShipmentRows(Intake):
                 is_canceled = shipment.status == Status.CANCELED
                 refused.append((entry, {"status": [_CANCELED if is_canceled else outcome.message]}))
         return Taken(counts, refused)
+
+    def _meant(self, read: Sequence[shipments.Shipment]) -> Sequence[shipments.Shipment]:
+        """The same, but by the number without the marks around it where no order has it with them.
+
+        No statement if no number has any.
+        """
+        plain = {number: bare for each in read if (bare := without_marks(number := each.external_id or "")) != number}
+        if not plain or self.account_id is None:
+            return read
+        for number in importing.orders_with(self.account_id, {*plain}):
+            del plain[number or ""]
+        return [replace(each, external_id=plain.get(each.external_id or "", each.external_id)) for each in read]
 
 
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
@@ -167,7 +181,7 @@ def _read_number(named_by: str, number: str, *, in_account: bool) -> tuple[UUID 
     """The id and the shop's own number that the order may have."""
     if not number:
         raise Invalid({"order_id": ["Enter the order's id here, or the shop's own number under external_id."]})
-    order_id = values.uuid_or_none(number)
+    order_id = values.uuid_or_none(values.visible_part(number))
     if in_account:
         try:
             return order_id, values.text(number, max_length=64)

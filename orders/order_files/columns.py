@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from django.utils.translation import gettext_lazy as _
 
+from codservice import values
 from codservice.files.headings import Column
 from orders.order_files import phone_cells
 from orders.serializers import SENT
@@ -184,6 +185,19 @@ PRODUCT = ("product_name", "sku", "product_id")
 NAME = ("customer_name", "customer_name_2")  # two columns in a file, one field of an order
 OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
 WHOSE = ("external_id", *NAME, "customer_phone")  # a row that continues an order may have none of these
+
+
+def without_marks(number: str) -> str:
+    """An order number without the invisible marks around it that spreadsheets add.
+
+    The API stores marks as it is sent them. So this number is meant only if no order has it as it is written.
+    """
+    return number if number.isascii() else values.visible_part(number) or number
+
+
+def number_of(cells: Mapping[str, str]) -> str:
+    """The row's order number `without_marks`; empty if it has none."""
+    return without_marks(cells.get("external_id", ""))
 
 
 def says_customer(cells: Mapping[str, str]) -> bool:

@@ -21,6 +21,7 @@ from orders.order_files.columns import (
     OF_ORDER,
     PHONES,
     WHOSE,
+    number_of,
     says_customer,
     says_product,
 )
@@ -94,7 +95,7 @@ class _Held:
         if not goes_on or len(self.rows) == MAX_ROWS:
             ended, self.rows, self.text = self.rows, [], 0
         if not goes_on:
-            self.number, self.first = _number(row), row.cells
+            self.number, self.first = number_of(row.cells), row.cells
             self.is_open = any(map(row.cells.get, WHOSE)) and total is None
             self.of_order = totals.Sums(with_constants(self.constants, row.cells))
         if total not in (_Total.OF_ORDER, _Total.OF_FILE):
@@ -119,7 +120,7 @@ class _Held:
 
     def _goes_on(self, row: Row, below: Row, total: _Total | None) -> bool:
         """Whether the row belongs to the order, too."""
-        number = _number(row)
+        number = number_of(row.cells)
         if number and number == self.number:
             return True
         if not self.is_open or row.is_apart:
@@ -129,7 +130,7 @@ class _Held:
         if total is _Total.UNKNOWN and totals.is_priced(row.cells):
             return True
         # A total of the order, if the row below it belongs to the order. Rows below the file's foot belong to none.
-        if number_below := _number(below):
+        if number_below := number_of(below.cells):
             return number_below == self.number
         if total is _Total.OF_FILE or below.is_apart:
             return False
@@ -152,14 +153,14 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
         if has_failed(row.cells.get(name, ""))
     ]:
         return {path: [FAILED] for path in failed}
-    if SHORTENED.fullmatch(first.get("external_id", "")):
+    if SHORTENED.fullmatch(number_of(first)):
         return {"external_id": [NO_NUMBER]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in below):
         return {"external_id": [_EACH]}
     if left_behind := {
         f"items.{index}.external_id": _behind(row.cells)
         for index, row in enumerate(below, start=1)
-        if _number(row) not in ("", _number(entry[0]))
+        if number_of(row.cells) not in ("", number_of(first))
     }:
         return left_behind
     return {
@@ -174,20 +175,20 @@ def _behind(cells: Mapping[str, str]) -> list[str]:
     """What is wrong with a row that has another number than the order's first."""
     if _can_be_used(cells):
         return [_NOBODYS]
-    if SHORTENED.fullmatch(cells["external_id"]):
+    if SHORTENED.fullmatch(number := number_of(cells)):
         return [NO_NUMBER, _BEHIND]
-    return [*serializers.read_order({"external_id": cells["external_id"]})[1]["external_id"], _BEHIND]
+    return [*serializers.read_order({"external_id": number})[1]["external_id"], _BEHIND]
 
 
 def to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:
     """A refused order for the report: each of its rows gets the order number, or an error for lacking it."""
-    number, below = _number(entry[0]), range(1, len(entry))
+    number, below = number_of(entry[0].cells), range(1, len(entry))
     if below and not number:
         errors = {"external_id": [_EACH]} | errors
     if said := errors.get("external_id"):
         return entry, errors | {f"items.{index}.external_id": said for index in below}
     for index in below:
-        if not _number(entry[index]):
+        if not number_of(entry[index].cells):
             entry[index].cells["external_id"] = number
     return entry, errors
 
@@ -210,12 +211,9 @@ def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
 
 def _can_be_used(cells: Mapping[str, str]) -> bool:
     """Whether the row's number can be an order's."""
-    number = cells["external_id"]
-    return not (has_failed(number) or SHORTENED.fullmatch(number) or serializers.external_id(cells) is None)
-
-
-def _number(row: Row) -> str:
-    return row.cells.get("external_id", "")
+    number = number_of(cells)
+    known = serializers.external_id({"external_id": number})
+    return not (has_failed(number) or SHORTENED.fullmatch(number) or known is None)
 
 
 def _is_same(name: str, cells: Mapping[str, str], others: Mapping[str, str]) -> bool:
@@ -230,4 +228,4 @@ def _plain(name: str, text: str) -> Any:
             return values.amount(values.plain_amount(text))
         if name in PHONES:
             return phones.to_e164(text)
-    return " ".join(text.casefold().split())
+    return " ".join(values.visible_part(text).casefold().split())

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from orders import fees, importing, phones, serializers
 from orders.models import Order, OrderEdit
 from orders.order_files import grouping
 from orders.order_files.cells import Catalog, body_of, errors_of, misread, with_constants
-from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, says_customer
+from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, number_of, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 _APART = "Line {line} has the same external_id, with other orders in between. Put an order's rows next to each other."
@@ -63,12 +63,13 @@ class OrderRows(Intake):
 
     def name_of(self, entry: Entry) -> str | None:
         cells = entry[0].cells
-        return serializers.external_id(cells) if cells.get("external_id") else None
+        return serializers.external_id({"external_id": number_of(cells)}) if cells.get("external_id") else None
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         counts: Counter[str] = Counter()
         refused: list[tuple[Entry, Errors]] = []
         sent: list[tuple[Entry, dict[str, Any]]] = []
+        marked = self._marked(entries)
         catalog, own_fees = self._catalog(entries), fees.by_place(self.account_id) if self.has_own_fees else {}
         for entry in entries:
             first = self.first_line(entry)
@@ -77,7 +78,10 @@ class OrderRows(Intake):
             elif first != entry[0].line:
                 refused.append((entry, {"external_id": [_APART.format(line=first)]}))
             else:
-                sent.append((entry, body_of(entry, catalog, self.constants, own_fees)))
+                body = body_of(entry, catalog, self.constants, own_fees)
+                if body.get("external_id") and serializers.external_id(body) not in marked:
+                    body["external_id"] = number_of(body)
+                sent.append((entry, body))
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
@@ -95,6 +99,11 @@ class OrderRows(Intake):
             else:
                 counts["already_there"] += 1
         return Taken(counts, [grouping.to_report(entry, errors) for entry, errors in refused])
+
+    def _marked(self, entries: Sequence[Entry]) -> Container[str | None]:
+        """Of the order numbers with marks around them, those that orders have; no statement if no row has any."""
+        written = [cells for entry in entries if number_of(cells := entry[0].cells) != cells.get("external_id", "")]
+        return importing.orders_with(self.account_id, set(map(serializers.external_id, written)))
 
     def _doubts_about(self, known: Sequence[_Known]) -> Iterator[tuple[Entry, str]]:
         """Why rows were never part of the order that has their number; an empty string if they may have been."""

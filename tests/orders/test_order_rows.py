@@ -12,7 +12,7 @@ from codservice.accounts.models import Account
 from codservice.files.intake import NO_NUMBER
 from inventory.models import Product
 from orders.models import Order, OrderItem
-from tests.factories import ProductFactory
+from tests.factories import ProductFactory, make_order
 from tests.harness import plans
 from tests.orders.files import COLUMNS, mended, products_of, row, run
 
@@ -135,6 +135,26 @@ def test_a_sku_with_invisible_marks_around_it_names_the_product(alice: Account, 
     assert result["imported"] == 3
     lines = OrderItem.objects.order_by("order__external_id").values_list("product_id", "product_name")
     assert list(lines) == [(each.id, each.name) for each in (robe, robe, marked)]
+
+
+def test_invisible_marks_around_a_number_are_the_spreadsheets_unless_an_order_has_them(
+    alice: Account, write: Any
+) -> None:
+    for number in ("1001", "\u200f1002"):  # the API stores what it is sent
+        make_order(alice, external_id=number, customer_phone="0550123456")
+    numbers = ("\u200f1001", "\u200f1002", "\u202a1003\u202c")
+
+    results = [run(write([row(external_id=number) for number in numbers]), alice)[0] for _ in range(2)]
+
+    assert [(each["imported"], each["already_there"], each["refused"]) for each in results] == [(1, 2, 0), (0, 3, 0)]
+    assert set(Order.objects.values_list("external_id", flat=True)) == {"1001", "\u200f1002", "1003"}
+
+
+def test_rows_whose_numbers_differ_only_by_invisible_marks_are_one_order(alice: Account, write: Any) -> None:
+    rows = [row(external_id=number) for number in ("\u200f1001", "1001", "1001\ufeff", "1002", "\u200f1001")]
+    result, _ = run(write(rows), alice)
+    assert (result["imported"], result["refused"]) == (2, 1), "the last row lies apart"
+    assert Order.objects.get(external_id="1001").items.count() == 3
 
 
 def test_so_is_a_sku_unless_a_product_has_it(alice: Account, charlie: Account, write: Any) -> None:

@@ -253,6 +253,19 @@ def test_a_number_that_a_spreadsheet_has_shortened_is_said_to_be_one(alice: Acco
     assert [each["errors"] for each in result["errors"]] == [{column: [NO_NUMBER]}] * 2
 
 
+def test_invisible_marks_around_a_number_are_the_spreadsheets_unless_an_order_has_them(
+    alice: Account, write: Any
+) -> None:
+    plain, marked, by_id = (order_in("confirmed", alice) for _ in range(3))
+    for order, number in ((plain, "1001"), (marked, "\u200f1002")):  # the API stores what it is sent
+        Order.objects.filter(id=order.id).update(external_id=number)
+    rows = [(number, "livré") for number in ("\u200f1001", "\u200f1002", f"\ufeff{by_id.id}")]
+
+    result, _ = run(write(*rows, header=("external_id", "status")), "--account", alice.holder.email)
+
+    assert counts(result) == (3, 0, 0)
+
+
 def test_an_order_that_nobody_confirmed_is_refused_mended_and_fed_back(
     alice: Account, write: Any, tmp_path: Path
 ) -> None:
