@@ -153,6 +153,8 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
     if "attributes" in item:
         with contextlib.suppress(ValueError, RecursionError):  # then it stays a text, which the field refuses
             item["attributes"] = json.loads(item["attributes"])
+            if item["attributes"] is None:  # none, as by API
+                del item["attributes"]
     details = {word: values.on_one_line(cell) for name, word in DETAILS.items() if (cell := cells.get(name))}
     if details and isinstance(attributes := item.get("attributes", {}), dict):
         item["attributes"] = details | attributes

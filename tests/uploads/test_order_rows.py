@@ -146,6 +146,7 @@ def test_size_and_colour_are_attributes(browser: Client) -> None:
         ("42", "noir", "", {"taille": "42", "couleur": "noir"}),
         ("M", "", '{"tissu": "lin"}', {"taille": "M", "tissu": "lin"}),
         ("M", "", '{"taille": "L"}', {"taille": "L"}),
+        ("M", "", "null", {"taille": "M"}),
         ("", "", "", {}),
         ("M", "", "lin", None),
         ("x" * 300, "", "", None),
