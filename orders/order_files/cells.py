@@ -104,11 +104,12 @@ def misread(entry: Entry, catalog: Catalog) -> Errors:
     }
 
 
-def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) -> Errors:
-    """The errors, by columns that the row has.
+def errors_of(refusal: Invalid, body: dict[str, Any], entry: Entry) -> Errors:
+    """The errors, by columns that the rows have.
 
     Leaves out a total or price that is missing only because what it is calculated from is wrong.
     """
+    first = entry[0].cells
     follows = ""
     if "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors):
         follows = "total_amount"
@@ -122,6 +123,11 @@ def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) 
             errors["stop_desk"] = [values.YES_OR_NO]
         elif body["delivery_type"] != first["delivery_type"]:
             errors["delivery_type"] = [_CONTRADICTS]
+    for index, (row, item) in enumerate(zip(entry, body["items"], strict=True)):
+        for name, word in DETAILS.items():
+            path, cell = f"items.{index}.attributes.{word}", row.cells.get(name)
+            if path in errors and cell and item["attributes"][word] == values.on_one_line(cell):
+                errors[f"items.{index}.{name}"] = errors.pop(path)
     return errors
 
 

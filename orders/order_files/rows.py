@@ -90,7 +90,7 @@ class OrderRows(Intake):
             if isinstance(outcome, importing.DuplicateExternalId):
                 known.append((entry, body, outcome.order_id))
             elif isinstance(outcome, Invalid):
-                refused.append((entry, errors_of(outcome, body, entry[0].cells)))
+                refused.append((entry, errors_of(outcome, body, entry)))
             else:
                 counts["imported"] += 1
         for entry, why in self._doubts_about(known):

@@ -1,5 +1,6 @@
 """What the cells of uploaded files of orders say, and which orders they become."""
 
+import json
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -150,6 +151,8 @@ def test_size_and_colour_are_attributes(browser: Client) -> None:
         ("", "", "", {}),
         ("M", "", "lin", None),
         ("x" * 300, "", "", None),
+        ("", "x" * 300, '{"tissu": "lin"}', None),
+        ("M", "", json.dumps({"taille": "x" * 300}), None),
     ]
     rows = [[*row(f"A{number}"), *cells] for number, (*cells, _) in enumerate(said)]
 
@@ -158,7 +161,9 @@ def test_size_and_colour_are_attributes(browser: Client) -> None:
     taken = OrderItem.objects.order_by("order__external_id").values_list("attributes", flat=True)
     assert list(taken) == [wanted for *_, wanted in said if wanted is not None]
     blamed = [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload).order_by("line")]
-    assert blamed == ["attributes", "attributes.taille"]
+    assert blamed == ["attributes", "size", "colour", "attributes.taille"]
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert page.count("Pointure</bdi>: Must have at most") == 1
 
 
 def test_a_row_of_nothing_but_a_size_is_a_line_of_the_order_above(browser: Client) -> None:
