@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.headings import Column
-from codservice.files.intake import FAILED, NO_NUMBER, SHORTENED, Entry, Intake, Taken, has_failed
+from codservice.files.intake import FAILED, Entry, Intake, Taken, altered, has_failed
 from inventory import catalog
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
@@ -139,8 +139,8 @@ def _meant(skus: Sequence[str], known: Container[str]) -> str | None:
 
 def _could_be_new(cells: Mapping[str, str]) -> bool:
     """Whether the row has a name, a price, and a SKU that means one thing, whether or not a product has it: it neither
-    looks shortened nor has invisible marks around it."""
-    is_clear = len(skus_of(cells)) < 2 and not SHORTENED.fullmatch(cells.get("sku", ""))
+    looks altered by a spreadsheet nor has invisible marks around it."""
+    is_clear = len(skus_of(cells)) < 2 and not altered(cells.get("sku", ""))
     return is_clear and bool(cells.get("name") and cells.get("price"))
 
 
@@ -148,7 +148,7 @@ def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
     """Read a row by the API's rules. Raises Invalid with all that is wrong.
 
     Empty cells are left out; only a product that `is_known` may lack a name or a price, or have a SKU that looks
-    shortened."""
+    altered by a spreadsheet."""
     columns: dict[str, Any] = {}
     errors: Errors = {}
     for name, read in _READ_COLUMN.items():
@@ -156,8 +156,8 @@ def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
         try:
             if has_failed(text):
                 raise ValueError(FAILED)
-            if name == "sku" and not is_known and SHORTENED.fullmatch(text):
-                raise ValueError(NO_NUMBER)
+            if name == "sku" and not is_known and (said := altered(text)):
+                raise ValueError(said)
             if text or name == "sku":
                 columns[name] = read(text)
             elif name in ("name", "price") and not is_known:

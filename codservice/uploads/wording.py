@@ -31,6 +31,10 @@ _SENTENCES = {
             _("The stop desk column contradicts this. Correct one of the two."),
             _("Line %(line)s of the same order has a different value."),
             _(
+                "The total less the shipping fee gives no price for each piece in whole centimes. Correct them, or "
+                "enter the price."
+            ),
+            _(
                 "Enter the order number in each of the order's rows: in a file of refused rows, nothing else shows "
                 "that they belong together."
             ),
@@ -102,6 +106,9 @@ _SENTENCES = {
     ),
     "Is a long number that a spreadsheet has shortened. Format the column as text, and enter the numbers again.": _(
         "The spreadsheet has shortened this long number. Format the column as text, and enter the numbers again."
+    ),
+    "Is a date that a spreadsheet made of something else. Format the column as text, and enter the values again.": _(
+        "The spreadsheet has made a date of this. Format the column as text, and enter the values again."
     ),
     "Is a number that a spreadsheet has shortened, and its last digits are lost. Format the column as text, "
     "and enter the numbers again.": _(

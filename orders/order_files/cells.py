@@ -11,7 +11,7 @@ from uuid import UUID
 from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.headings import key
-from codservice.files.intake import NO_NUMBER, SHORTENED, Entry
+from codservice.files.intake import SHORTENED, Entry, altered
 from inventory.models import Product
 from inventory.product_files import skus_of
 from orders import regions, serializers
@@ -47,6 +47,9 @@ _OF_ONE_LINE = ("customer_name", *PHONES, "customer_wilaya", "customer_commune",
 _NO_PHONE = (
     "Is a number that a spreadsheet has shortened, and its last digits are lost. Format the column as text, "
     "and enter the numbers again."
+)
+_NO_PRICE = (
+    "The total less the shipping fee gives no price for each piece in whole centimes. Correct them, or enter the price."
 )
 _CONTRADICTS = "The stop desk column contradicts this. Correct one of the two."
 
@@ -94,13 +97,13 @@ def _part_phones(body: dict[str, Any]) -> None:
 
 
 def misread(entry: Entry, catalog: Catalog) -> Errors:
-    """The SKUs that a spreadsheet has shortened, unless a product of the catalog has them."""
+    """The sizes, colours and SKUs that a spreadsheet has altered. A SKU that the catalog has is as it should be."""
     return {
-        f"items.{index}.sku": [NO_NUMBER]
+        f"items.{index}.{name}": [said]
         for index, row in enumerate(entry)
-        if SHORTENED.fullmatch(row.cells.get("sku", ""))
-        and not row.cells.get("product_id")
-        and _product_of(row.cells, catalog) is None
+        for name in (*DETAILS, "sku")
+        if (said := altered(row.cells.get(name, "")))
+        and (name != "sku" or not (row.cells.get("product_id") or _product_of(row.cells, catalog)))
     }
 
 
@@ -117,6 +120,8 @@ def errors_of(refusal: Invalid, body: dict[str, Any], entry: Entry) -> Errors:
         follows = "items.0.unit_price"
     shortened = {name: [_NO_PHONE] for name in PHONES if SHORTENED.fullmatch(body.get(name, ""))}
     errors = {path: said for path, said in refusal.errors.items() if path != follows} | shortened
+    if _lacks_price(body) and "items.0.unit_price" in errors:
+        errors["items.0.unit_price"] = [_NO_PRICE]
     if "delivery_type" in errors and first.get("stop_desk"):
         if not first.get("delivery_type"):
             del errors["delivery_type"]

@@ -154,6 +154,7 @@ BAD_ROWS = {
     "long sku": (("x" * 65, "Robe", "1", "1", ""), {"sku"}),
     "control character": (("A\x01", "Robe", "1", "1", ""), {"sku"}),
     "shortened sku": (("6,13E+12", "Robe", "1", "1", ""), {"sku"}),
+    "sku made a date": (("2026-05-04", "Robe", "1", "1", ""), {"sku"}),
     "no name": (("BAD", "", "1", "1", ""), {"name"}),
     "invisible name": (("BAD", "\u200b", "1", "1", ""), {"name"}),
     "no price": (("BAD", "Robe", "", "1", ""), {"price"}),

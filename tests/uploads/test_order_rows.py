@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -164,6 +165,24 @@ def test_size_and_colour_are_attributes(browser: Client) -> None:
     assert blamed == ["attributes", "size", "colour", "attributes.taille"]
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
     assert page.count("Pointure</bdi>: Must have at most") == 1
+
+
+@pytest.mark.process
+def test_a_size_or_sku_of_which_a_spreadsheet_has_made_a_date_is_refused(browser: Client, alice: Account) -> None:
+    """As Excel does with `4-5`, a size of children's clothes."""
+    made, known = datetime(2026, 5, 4), datetime(2026, 5, 5)
+    ProductFactory(account=alice, sku="2026-05-05", name="Robe")
+    said = [(made, "", ""), ("", made, ""), ("", "", made), ("", "", known), ("4-5", "", "4-5")]
+    rows = [[*row(f"A{number}", product=""), *cells] for number, cells in enumerate(said)]
+    header = [*HEADER, "Taille", "Couleur", "SKU"]
+
+    upload = take_in(browser, send(browser, xlsx_of(rows, header), "orders.xlsx"))
+
+    assert upload.counts == {"imported": 2, "refused": 3}
+    refused = RefusedRow.objects.filter(upload=upload).order_by("line")
+    assert [each.faults for each in refused] == [[[name, [intake.DATE]]] for name in ("size", "colour", "sku")]
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert page.count("The spreadsheet has made a date of this.") == 3
 
 
 def test_a_row_of_nothing_but_a_size_is_a_line_of_the_order_above(browser: Client) -> None:
@@ -407,6 +426,8 @@ def test_the_price_of_an_only_line_is_what_the_total_leaves_beside_the_fee(brows
     assert [[column for column, _ in each.faults] for each in RefusedRow.objects.order_by("line")] == [
         ["unit_price"], ["unit_price"], ["quantity"], ["unit_price"], ["unit_price"]
     ]  # fmt: skip
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert page.count("The total less the shipping fee gives no price for each piece in whole centimes.") == 2
 
 
 def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> None:
