@@ -191,7 +191,7 @@ def yes_or_no(text: str) -> bool:
 
 # The digits of Arabic and Persian keyboards, the decimal and thousands separators, and the comma.
 _KEYBOARDS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬،", "01234567890123456789.\u202f,")
-_MARKS = re.compile("[\u200e\u200f]+")
+_MARKS = re.compile("[\u200e\u200f\u202a-\u202d\u2066-\u2069\ufeff]+")
 _AS_TEXT = re.compile("^'\\s*(?=[0-9])", re.ASCII)
 _SPACE = "[ \u00a0\u2009\u202f]"
 _CURRENCY = re.compile(r"^(?:da|dzd)\.?(?=[\s0-9])|(?:da|dzd|dinars?|د\.?\s?ج|دينار)\.?$", re.IGNORECASE)
@@ -212,7 +212,7 @@ _COUNTED = re.compile(
 def _plain(text: str) -> str:
     """Convert a number as people type it, also in Arabic, to ASCII digits.
 
-    Removes direction marks and the apostrophe that makes spreadsheets treat it as text."""
+    Removes direction and byte order marks and the apostrophe that makes spreadsheets treat it as text."""
     return _AS_TEXT.sub("", _MARKS.sub("", text.translate(_KEYBOARDS)).strip())
 
 

@@ -468,6 +468,7 @@ def test_amounts_survive_the_database(api, total, fee, price):
     {
         "2500": "2500", "2 500": "2500", "2\u202f500,50 DA": "2500.50", "1\u00a0234\u00a0567.8": "1234567.8",
         " 400 ": "400", "400DA": "400", "400 dzd.": "400", "\u200f2 500 د.ج": "2500", "2500 د ج": "2500", ",5": "0.5",
+        "\u202a2500\u202c": "2500", "\ufeff2 500": "2500", "\u20672500\u2069 DA": "2500",
         "٢٥٠٠": "2500", "۲۵۰۰": "2500", "٢٬٥٠٠٫٥٠ د.ج": "2500.50", "٢٥٠٠،٥": "2500.5", "1٢": "12",
         "٣٠٠٠ ٤٠٠": None, "²": None, "½": None, "٪": None, "१२": None,
         "1500\n2000": None, "1500 2000": None, "4500 400": None, "12 5": None, "2 500 50": None, "2 500, 50": None,
@@ -491,7 +492,7 @@ def test_an_amount_is_understood_as_people_write_it_and_two_are_none(written: st
     {
         "12": 12, "1 200": 1200, "1\u00a0200": 1200, "1\u202f234\u202f567": 1234567, "٢": 2, "١٬٢٠٠": 1200,
         "\u200f5": 5, "5,00": 5, "5.0": 5, "1 200,00": 1200, "1.000": None, "1,000": None, "5,50": None, "12 5": None,
-        "1 2500": None, "": None, "-1": None, "5 kg": None, "'16": 16, "'": None,
+        "1 2500": None, "": None, "-1": None, "5 kg": None, "'16": 16, "'": None, "\u202b5\u202c": 5,
     }.items(),
 )  # fmt: skip
 def test_a_whole_number_is_understood_as_spreadsheets_show_it(written: str, meant: int | None) -> None:
