@@ -140,7 +140,10 @@ class ShippingFeeViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Read the shipping fees", answers={200: fees.ShippingFeeListBody}, has_etag=True)
     def list(self, request: Request) -> HttpResponse:
-        """The fees of each wilaya that has any. Orders written by hand get them; an import sends its own fee."""
+        """The fees of each wilaya that has any.
+
+        Orders written by hand or uploaded in a file get them; an import by API sends its own fee.
+        """
         return answer_unless_known(request, fees.of_account(request.auth.account_id))
 
     @schema.describe(

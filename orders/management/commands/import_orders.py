@@ -24,7 +24,8 @@ of the line: {", ".join(SENT_OF_LINE)} (a JSON object), size and colour (attribu
 Usual French, Arabic and English headings are understood too, and amounts as people write them.
 
 The first row of an order gives the customer for its other rows. A missing total is the sum of the lines and the
-shipping fee. If an order's only line has no price, it is calculated from the total.
+shipping fee. If an order's only line has no price, it is calculated from the total. A missing shipping fee is 0: the
+account's own fees are not applied.
 
 Orders whose external_id the account already has are left alone, so a file can be imported again, also after an
 interruption; the command then says which rows without an external_id were imported. Every refused order is reported
