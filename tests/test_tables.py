@@ -186,6 +186,9 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
         ("Robes | Sacs\nsku;price\nA;1|2\n", ["sku", "price"], 3),
         ("Robes | Sacs | Été | 2026\n\nsku;price\nA;1|2\n", ["sku", "price"], 4),
         ("a|b|c|d\n1|2, x|3|4|\n", ["a", "b", "c", "d"], 2),
+        ("Commandes, novembre\nNom, prénom;Tél;Wilaya\nA, B;1;Alger\n", ["nom,_prénom", "tél", "wilaya"], 3),
+        ("sku;stock\nA;2,5\n", ["sku", "stock"], 2),
+        ("nom;adresse\nA;12, rue B, Alger\n", ["nom", "adresse"], 2),
     ],
 )
 def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names: list[str], line: int) -> None:

@@ -261,19 +261,22 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
         line, above = file.readline(MAX_RECORD), above + 1
         first = line or first
     outside = _outside_quotes(file, line)
-    single = ""  # the sign of the last row with only one: a header of two columns, or a title if the next row lacks it
+    # The sign of the last row with only one: a header of two columns, or a title if the next row lacks it. It is also a
+    # title if a blank follows the sign, as in text, and the next row has other signs.
+    single, is_text = "", False
     for _title in range(MAX_TITLES + 1):
         signs = [each for each in outside if each in ",;\t"]
         if not line or len(signs) > 1 or (single and single in signs):
             break
-        single = "".join(signs) or single
+        if signs:
+            single, is_text = signs[0], f"{signs[0]} " in outside
         line, bars = file.readline(MAX_RECORD), outside.count("|")
         outside = _outside_quotes(file, line)
         is_same = outside.count("|") == bars
         is_sure = bars >= SURE_BARS and ("|" in outside or not line)
         if bars and not single and (is_same or is_sure):  # a single line with bars may be a title
             return "|", 0
-    if single and (single in outside or len(signs) < 2):
+    if single and (len(signs) < 2 or (single in outside and not (is_text and len({*signs}) > 1))):
         return single, 0
     return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
 
