@@ -1,11 +1,13 @@
 """CSV files that no spreadsheet runs, and that say the same when they come back."""
 
+import base64
 import csv
 import re
 import resource
 import sys
 import tempfile
 import zipfile
+import zlib
 from io import StringIO
 from pathlib import Path
 from time import thread_time
@@ -578,6 +580,28 @@ def test_a_spreadsheet_is_not_refused_because_the_disk_is_full(tmp_path: Path, m
         monkeypatch.setattr(tempfile, "tempdir", str(disk.folder))
         with pytest.raises(OSError, match=f"no space is left in {disk.folder}"):
             Table(tmp_path / "a.xlsx")
+
+
+# Two columns, `fee` and `x`, with `#N/A` and `=1/0` below `fee`, as Excel 97 saves them; compressed.
+XLS = (
+    "eNrtWE1oU0EQ/vYlL3+06Xs1FRoxhILVxl7Ei5f2qaA9WaoXRQRN7ROkJZXgwfZiteYoCJ4UL4VevFS9+H/QmwehogdBEBI9ehIUPLTZzs7b"
+    "Z9PooQFbVPZ77OxkZnZ3sjM7yb43i2517kG2hiYMIoK6TCLWIBPUkuEHB6SXUrFhn6AmDf4pJBMUyJiNZ+2v4yqGKt41WLgffUkU+ETtFC5g"
+    "eLLk5zcRB9mHolA+DBAVuEOSNLrZq06mZ5luYXqPLZ8z3c+S60wHyLYqTmLRGy7s01l8wuphXRpq3kc85gNL9qALr1QWX74hAlsbB8rnixN/"
+    "pyIXbcM8KG5DfskvFyeqyFAA5/Fd5oFv4Ul9kTfyzZULkPzHWnn8N/KbVhSYgTzDCV6h4vo0EgS4uIQsSMmNZOd8n0J/idoUtemUqsR8cp01"
+    "J7edM7qN6Bg6mHc5rx2qzUt3v749MjrinWbJDFfroKbvUG5A4ooaQYPTrGFP2LbAdDfTqzzrNuazTDOUjdT3jnRp5vAs21xjbS+ts5fxztvZ"
+    "wO8ivvLl6ONc5bPXR/zCUG06s/Dem0MPbcMYjVfPLPpFv7h9S+GJF/ZCn/+PTLt/qQUJy9G+S/3D1YFlpJh1mQaf1O4IbS+a7G0rwTIXBaGs"
+    "xc+9VNZWk3UM21nm6l2TWhVHTiBHsVFTBOFQBoNWJx4qeypVq0jBwMDAwMDAwMDAYIMh9H/8iL5r2PomEdfvdZap1c1rkv8WxzBJz0W6mB5C"
+    "ifoyplrKn62wRTiXWOeY8H2hwnFavYxxjLIf4y3nL90EReP3WfdA588doVbXr7fi5wavvwKpnMDJ"
+)
+
+
+@reads_sheet
+@pytest.mark.parametrize("name", ["t.xls", "t.xlsx"])
+def test_a_spreadsheet_of_old_excel_whose_errors_we_cannot_see_is_refused(tmp_path: Path, name: str) -> None:
+    """Calamine reads them as empty cells: a fee that failed would be none."""
+    (tmp_path / name).write_bytes(zlib.decompress(base64.b64decode(XLS)))
+    with pytest.raises(UnreadableTable, match=r"may be an \.xls or have a password"):
+        Table(tmp_path / name)
 
 
 @reads_sheet

@@ -20,7 +20,7 @@ from typing import IO
 import msgspec
 import python_calamine
 
-SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
+SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")  # .xls is refused
 
 # The limits of reading. A sheet of 200 000 rows and 20 columns takes half of the memory.
 MAX_MEMORY = 1 << 30
@@ -40,6 +40,9 @@ _REFUSED = 3  # exit status, with the reason on stderr; otherwise stderr has the
 _DISK_IS_FULL = 4
 _PIECE = 1 << 20
 _TOO_LARGE = "is too large a spreadsheet to be read. Save it as “CSV UTF-8”."
+_NO_ZIP = (
+    "is not a spreadsheet that we can read: it may be an .xls or have a password. Save it as XLSX, without a password."
+)
 # Cells of an XLSX sheet whose formula failed, and whose formula has no result, not even an empty text.
 _FAILED = re.compile(rb"(<(?:\w+:)?c\s[^<>]*?\bt=[\"'])e(?=[\"'])")
 # The same in an ODS file, as LibreOffice writes them: the empty text hides the error that people see in the cell. Its
@@ -91,12 +94,13 @@ def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
 
 
 def _write_rows(file: IO[bytes]) -> None:
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as parts:
-            size = sum(part.file_size for part in parts.infolist())
-        if size > MAX_UNZIPPED:
-            raise UnreadableSheet(f"unpacks to {size >> 20} MiB. It can have at most {MAX_UNZIPPED >> 20}.")
-        file = _with_errors(file)
+    if not zipfile.is_zipfile(file):  # in .xls, Calamine reads errors as empty cells, and we cannot tell them
+        raise UnreadableSheet(_NO_ZIP)
+    with zipfile.ZipFile(file) as parts:
+        size = sum(part.file_size for part in parts.infolist())
+    if size > MAX_UNZIPPED:
+        raise UnreadableSheet(f"unpacks to {size >> 20} MiB. It can have at most {MAX_UNZIPPED >> 20}.")
+    file = _with_errors(file)
     file.seek(0)
     book = python_calamine.CalamineWorkbook.from_filelike(file)
     visible = [each.name for each in book.sheets_metadata if (each.typ, each.visible) == _SHOWN]
