@@ -16,7 +16,9 @@ def add_account_argument(parser: ArgumentParser, *, required: bool = True) -> No
 
 def find_account(email: str) -> Account:
     """The account whose holder has this address. Raises CommandError when there is none."""
-    account = Account.objects.select_related("holder").filter(holder__email__iexact=email).first()
+    holders = Account.objects.select_related("holder")
+    # An empty one, as of an unset variable in a script, does not mean a holder who has none.
+    account = holders.filter(holder__email__iexact=email).first() if email else None
     if account is None:
         raise CommandError(f"No account's holder has the address {email}. Create an account with create_account.")
     return account

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, User
 from codservice.files.headings import key
 from codservice.files.intake import FAILED, NO_NUMBER
 from orders.courier_files import UNDECIDED, WORDS
@@ -71,7 +71,9 @@ def test_orders_move_to_where_the_courier_says_they_are(alice: Account, write: A
 
 
 def test_an_account_without_a_name_is_not_every_account(alice: Account, write: Any) -> None:
+    """Nor is it the one of a holder who has no address."""
     order = order_in("confirmed", alice)
+    User.objects.filter(pk=alice.holder_id).update(email="")
     with pytest.raises(CommandError, match="No account's holder has the address"):
         call_command("update_shipments", write((order.id, "", "delivered", "")), "--account", "")
     assert statuses(order) == ["confirmed"]

@@ -24,7 +24,8 @@ class Command(commands.Command):
         found = find_account(account)
         if found.holder.email.lower() == to.lower():
             raise CommandError(f"{found.holder.email} is already the holder of this account.")
-        member = found.memberships.select_related("user").filter(user__email__iexact=to).first()
+        members = found.memberships.select_related("user")
+        member = members.filter(user__email__iexact=to).first() if to else None
         nobody = CommandError(
             f"Nobody with the address {to} works for this account and may sign in. Its holder must invite them"
             " first, or if they are deactivated, an operator must let them sign in again on the page People."
