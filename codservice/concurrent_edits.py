@@ -1,6 +1,5 @@
 """Forms that change something existing, which others may change meanwhile: nobody overwrites a change unknowingly."""
 
-from contextlib import suppress
 from datetime import time
 from typing import Any
 
@@ -25,16 +24,20 @@ class SinceShown(Form):
     not say what was shown, it is what differs from now.
 
     When others have meanwhile changed a field to another value than the person's, the form is refused once, so that
-    nobody overwrites a change unknowingly. Sent again, it is accepted.
+    nobody overwrites a change unknowingly. Sent again, it is accepted. So it is when what was shown cannot be read, as
+    on a page from before an upgrade: nobody knows what others have changed.
     """
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, data: Any = None, *args: Any, initial: dict[str, Any], **kwargs: Any) -> None:
         self._now = self._shown = initial
-        if data is not None:
-            with suppress(BadSignature):
-                self._shown = self._signer().unsign_object(data.get("seen", ""))
+        self._is_unreadable = False
+        if data is not None and (seen := data.get("seen")):
+            try:
+                self._shown = self._signer().unsign_object(seen)
+            except BadSignature:
+                self._is_unreadable = True
         super().__init__(data, *args, initial=self._shown | {"seen": self._sign(self._shown)}, **kwargs)
 
     @classmethod
@@ -47,7 +50,10 @@ class SinceShown(Form):
 
     def clean(self) -> dict[str, Any]:
         others = {name: self._now.get(name) for name in self.changed_data if self._overwrites(name)}
-        said = _("This has changed since you opened the page. Reload it to see how, or save again to replace it.")
+        if self._is_unreadable:
+            said = _("This page is out of date. Reload it and try again.")
+        else:
+            said = _("This has changed since you opened the page. Reload it to see how, or save again to replace it.")
         for name in others:
             self.add_error(name, said)
         if others:  # for other fields, what was shown stays the same
@@ -56,6 +62,8 @@ class SinceShown(Form):
         return super().clean() or self.cleaned_data
 
     def _overwrites(self, name: str) -> bool:
+        if self._is_unreadable:
+            return True
         if name not in self.cleaned_data or self._now.get(name) == self._shown.get(name):
             return False
         field = self.fields[name]

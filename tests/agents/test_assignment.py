@@ -383,8 +383,14 @@ def test_what_another_page_has_shown_is_not_taken_for_what_this_one_has(
 ) -> None:
     seen = browser.get(f"/console/rules/{alice.id}/").context["form"].initial["seen"]
     rule(agent, alice)
-    answer = browser.post(page_of(agent), {"merchants": [str(charlie.id)], "languages": ["ar"], "seen": seen})
-    assert answer.status_code == 302
+    sent = {"merchants": [str(charlie.id)], "languages": ["ar"], "seen": seen}
+    refused = browser.post(page_of(agent), sent)
+    assert (refused.status_code, refused.context["form"].errors.keys()) == (422, {"merchants", "languages"})
+    assert refused.content.decode().count("This page is out of date.") == 2
+    assert Assignment.objects.get().merchants == [alice.id]
+
+    again = sent | {"seen": refused.context["form"]["seen"].value()}
+    assert browser.post(page_of(agent), again).status_code == 302
     found = Assignment.objects.get()
     assert (found.merchants, found.languages) == ([charlie.id], ["ar"])
 

@@ -123,6 +123,22 @@ def test_what_somebody_else_has_changed_stays_if_one_changes_something_else(brow
     assert (robe.name, robe.price, robe.is_active, robe.script) == ("Robe d'été", 1, False, "S, M")
 
 
+def test_a_page_that_does_not_say_readably_what_it_showed_replaces_nothing(browser: Client, robe: Product) -> None:
+    """As one from before an upgrade. Nobody knows what others have changed since."""
+    sent = {**GOOD, "name": "Robe", "price": "4500", "seen": "x:y"}
+    Product.objects.filter(id=robe.id).update(price=1)
+    answer = browser.post(f"{PAGE}/{robe.id}", sent)
+    form = answer.context["form"]
+    assert (answer.status_code, form.errors.keys()) == (422, {"price", "script"})
+    assert answer.content.decode().count("This page is out of date.") == 2
+    robe.refresh_from_db()
+    assert (robe.price, robe.script) == (1, "")
+
+    assert browser.post(f"{PAGE}/{robe.id}", sent | {"seen": form["seen"].value()}).status_code == 302
+    robe.refresh_from_db()
+    assert (robe.price, robe.script) == (Decimal("4500"), "S, M, L")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_what_somebody_else_changes_just_now_is_not_overwritten_unseen(browser: Client, robe: Product) -> None:
     sent, actor = GOOD | {"seen": seen(browser, robe)}, Actor(Role.MERCHANT, "Shop")
