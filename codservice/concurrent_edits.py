@@ -64,10 +64,10 @@ class SinceShown(Form):
     def _overwrites(self, name: str) -> bool:
         if self._is_unreadable:
             return True
-        if name not in self.cleaned_data or self._now.get(name) == self._shown.get(name):
+        if name not in self.cleaned_data:
             return False
-        field = self.fields[name]
-        return field.has_changed(_read(field, self._now.get(name)), self[name].data)
+        field, shown, now = self.fields[name], self._shown.get(name), self._now.get(name)
+        return field.has_changed(_read(field, shown), now) and field.has_changed(_read(field, now), self[name].data)
 
     @cached_property
     def changed_data(self) -> list[str]:

@@ -210,6 +210,10 @@ class AmountField(forms.CharField):
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         return super().widget_attrs(widget) | {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
 
+    def has_changed(self, initial: str | None, data: str | None) -> bool:
+        """Compare without what languages write differently."""
+        return values.plain_amount(initial or "") != values.plain_amount(data or "")
+
     def clean(self, value: str | None) -> Decimal | None:
         text = values.plain_amount(super().clean(value))
         if not text:

@@ -123,6 +123,16 @@ def test_what_somebody_else_has_changed_stays_if_one_changes_something_else(brow
     assert (robe.name, robe.price, robe.is_active, robe.script) == ("Robe d'été", 1, False, "S, M")
 
 
+def test_an_amount_that_was_shown_in_another_language_has_not_changed(browser: Client, robe: Product) -> None:
+    Product.objects.filter(id=robe.id).update(price=Decimal("4500.50"))
+    shown = browser.get(f"{PAGE}/{robe.id}", headers={"Accept-Language": "fr"}).context["form"].initial
+    assert shown["price"] == "4500,50"
+    sent = GOOD | {"price": "4600.50", "seen": shown["seen"]}
+    assert browser.post(f"{PAGE}/{robe.id}", sent, headers={"Accept-Language": "en"}).status_code == 302
+    robe.refresh_from_db()
+    assert robe.price == Decimal("4600.50")
+
+
 def test_a_page_that_does_not_say_readably_what_it_showed_replaces_nothing(browser: Client, robe: Product) -> None:
     """As one from before an upgrade. Nobody knows what others have changed since."""
     sent = {**GOOD, "name": "Robe", "price": "4500", "seen": "x:y"}

@@ -57,6 +57,18 @@ def test_a_fee_that_somebody_else_has_changed_too_is_replaced_by_who_saves_again
     assert kept(alice) == {"16": (Decimal(450), Decimal(350)), "31": (Decimal(2), None)}
 
 
+def test_a_fee_that_was_shown_in_another_language_has_not_changed(
+    browser: Client, api: ApiClient, alice: Account
+) -> None:
+    api.put("/api/v1/shipping-fees", {"fees": [{"wilaya": "16", "home": "400.50", "desk": "300.50"}]})
+    shown = browser.get(PAGE, headers={"Accept-Language": "fr"}).context["form"].initial
+    assert shown["home-16"] == "400,50"
+    mine = shown | {"home-16": "450", "desk-16": "300.50"}
+    api.put("/api/v1/shipping-fees", {"fees": [{"wilaya": "16", "desk": 350}]})
+    assert browser.post(PAGE, mine, headers={"Accept-Language": "en"}).status_code == 302
+    assert kept(alice) == {"16": (Decimal(450), Decimal(350))}
+
+
 def test_what_is_no_amount_is_marked_and_nothing_is_saved(browser: Client, alice: Account) -> None:
     answer = browser.post(PAGE, {"home-16": "400", "desk-31": "-<b>"})
     assert answer.status_code == 422
