@@ -2,6 +2,7 @@
 
 import logging
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from celery import Task, shared_task
@@ -13,6 +14,7 @@ from django.http.request import split_domain_port, validate_host
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import translation
+from django.utils.http import is_same_domain
 
 from codservice import mails, ratelimit
 from codservice.accounts import team
@@ -112,8 +114,12 @@ def _our_host(host: str) -> str:
 
     Whoever asks may write any port behind the name. Over HTTPS a link has it only if CSRF_TRUSTED_ORIGINS does.
     """
-    name, _port = split_domain_port(host)
+    name, port = split_domain_port(host)
     if not validate_host(name, settings.ALLOWED_HOSTS):
         logger.warning("a link was requested for a host that is not in ALLOWED_HOSTS")
         return ""
-    return name if settings.HTTPS and f"https://{host}" not in settings.CSRF_TRUSTED_ORIGINS else host
+    if not settings.HTTPS:
+        return host
+    origins = (urlsplit(origin) for origin in settings.CSRF_TRUSTED_ORIGINS)
+    ours = (origin.netloc.removeprefix("*") for origin in origins if origin.scheme == "https")
+    return f"{name}:{port}" if any(is_same_domain(f"{name}:{port}", pattern) for pattern in ours) else name

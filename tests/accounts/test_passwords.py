@@ -203,6 +203,32 @@ def test_no_stranger_chooses_the_port_of_a_link(alice: Account, settings: Any, h
         assert all(link.startswith(start) for link in links), links
 
 
+@pytest.mark.parametrize(
+    ("asked", "leads"),
+    [
+        ("a.shop.example:8443", "a.shop.example:8443"),
+        ("A.Shop.example:8443", "a.shop.example:8443"),
+        ("pay.example:9443", "pay.example:9443"),
+        ("a.shop.example:9443", "a.shop.example"),
+        ("a.pay.example:9443", "a.pay.example"),
+        ("pay.example:8080", "pay.example"),
+        ("pay.example", "pay.example"),
+    ],
+)
+def test_a_port_is_kept_by_the_origins_that_django_trusts(
+    alice: Account, settings: Any, asked: str, leads: str
+) -> None:
+    settings.HTTPS = True
+    settings.ALLOWED_HOSTS = [".shop.example", ".pay.example"]
+    settings.CSRF_TRUSTED_ORIGINS = [
+        "https://*.Shop.example:8443",
+        "https://pay.example:9443",
+        "http://*.pay.example:8080",
+    ]
+    send_password_link(alice.holder.email, host=asked, language="en")
+    assert f"https://{leads}/account/password/new/" in mail.outbox[0].body
+
+
 def test_a_language_that_we_do_not_speak_is_none(alice: Account) -> None:
     send_password_link(alice.holder.email, host="testserver", language="../../../tmp/x")
     assert "http://testserver/account/password/new/" in mail.outbox[0].body
