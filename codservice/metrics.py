@@ -223,7 +223,7 @@ _PROXIED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_P
 
 
 def may_ask(environ: dict[str, Any]) -> bool:
-    """Whether a request is from this host itself, or has METRICS_TOKEN."""
+    """Whether a request sends METRICS_TOKEN or, if it sends none, comes from a loopback address and by no proxy."""
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if settings.METRICS_TOKEN and scheme.lower() == "bearer":
         return hmac.compare_digest(token.encode("utf-8", "replace"), settings.METRICS_TOKEN.encode())

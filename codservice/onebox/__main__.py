@@ -76,7 +76,9 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
             return True
         if time.monotonic() - started > patience:
             patience = float("inf")
-            say(f"Not ready yet: {web.url}/readyz answers {status or 'nothing'} {body}")
+            answer = f"{status} {body.strip()}" if status else "nothing"
+            # Unless HOST is a loopback address, the answer does not say what is wrong.
+            say(f"Not ready yet: {web.url}/readyz answers {answer}. `manage.py check_service` says more.")
         return False
 
     return is_up

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from codservice.data_folder import Layout
+from codservice.onebox import __main__ as onebox
 from codservice.onebox.service import processes
 from codservice.run.web import Web
 from tests.harness.background import PATIENCE, eventually
-from tests.harness.processes import descendants, is_alive
+from tests.harness.processes import descendants, free_port, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -108,6 +109,18 @@ def test_where_ipv6_is_turned_off_all_addresses_are_asked_at_one_of_ipv4():
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_what_is_not_ready_is_said_with_the_command_that_says_why(tmp_path, monkeypatch, capsys):
+    """At HOST=<LAN address>, /readyz does not tell us what is wrong, as it tells no stranger."""
+    monkeypatch.setattr(onebox, "PATIENCE_SECONDS", -1.0)
+    web = Web("127.0.0.1", free_port(), workers=1, threads=1)
+    is_up = onebox._announce(web, Layout(tmp_path))
+    assert not is_up()
+    said = f"Not ready yet: {web.url}/readyz answers nothing. `manage.py check_service` says more."
+    assert said in "".join(capsys.readouterr())
+    assert not is_up()
+    assert "".join(capsys.readouterr()) == ""
 
 
 def test_wrong_setting_is_one_sentence(run):
