@@ -104,11 +104,13 @@ def previous_secrets(before: datetime, *, dry_run: bool) -> Iterator[dict[str, i
     if dry_run:
         yield {"previous_secrets": ended.count()}
         return
-    with transaction.atomic():
-        # Locked rows are checked again: a merchant may have rotated the secret meanwhile.
-        ids = list(ended.select_for_update(skip_locked=True).values_list("id", flat=True))
-        cleared = Webhook.objects.filter(id__in=ids).update(previous_secret=None, previous_secret_until=None)
-    yield {"previous_secrets": cleared}
+    cleared = BATCH
+    while cleared == BATCH:
+        with transaction.atomic():
+            # Locked rows are checked again: a merchant may have rotated the secret meanwhile.
+            ids = list(ended.select_for_update(skip_locked=True).values_list("id", flat=True)[:BATCH])
+            cleared = Webhook.objects.filter(id__in=ids).update(previous_secret=None, previous_secret_until=None)
+        yield {"previous_secrets": cleared}
 
 
 def _in_pages(

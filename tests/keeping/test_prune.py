@@ -165,6 +165,18 @@ def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
     assert webhook.previous_secret is None
 
 
+def test_they_are_forgotten_by_few_at_once(alice, register, monkeypatch):
+    for number in range(5):
+        registry.rotate_secret(alice.id, register(alice, url=f"https://shop.example/{number}").id)
+    Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(hours=1))
+    monkeypatch.setattr(retention, "BATCH", 2)
+
+    swept = list(retention.previous_secrets(timezone.now(), dry_run=False))
+
+    assert swept == [{"previous_secrets": 2}, {"previous_secrets": 2}, {"previous_secrets": 1}]
+    assert not Webhook.objects.exclude(previous_secret=None).exists()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_secret_that_is_rotated_meanwhile_signs_for_its_day(alice, webhook):
     """The sweep pauses after it has begun to look, the merchant rotates, and the sweep goes on."""
