@@ -133,10 +133,15 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         return is_holder or Membership.objects.filter(user=self.instance).exists()
 
     def _is_the_last(self) -> bool:
-        """For an operator, locks all of them until the change commits: two might deactivate each other at once."""
+        """For an operator, locks all of them until the change commits: two might deactivate each other at once.
+
+        Anybody else is locked alone: they might become an operator meanwhile, and then the last.
+        """
         operators = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).order_by("pk")
         if not operators.filter(pk=self.instance.pk).exists():
-            return False
+            User.objects.select_for_update(no_key=True).filter(pk=self.instance.pk).first()
+            if not operators.filter(pk=self.instance.pk).exists():
+                return False
         locked = operators.select_for_update(no_key=True).values_list("pk", flat=True)
         return list(locked) == [self.instance.pk]
 

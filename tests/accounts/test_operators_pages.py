@@ -333,6 +333,22 @@ def test_of_two_operators_who_deactivate_each_other_one_stays() -> None:
     assert root.is_active
 
 
+@pytest.mark.django_db(transaction=True)
+def test_whoever_becomes_the_last_operator_meanwhile_stays_one() -> None:
+    root = factories.UserFactory(username="root", is_staff=True, is_superuser=True)
+    agent = factories.AgentFactory(username="samira")
+    client = browser_of(root)
+    form = {"username": "samira", "is_staff": "on", "groups": [str(agent.groups.get().pk)]}
+    with transaction.atomic():
+        User.objects.filter(pk=agent.pk).update(is_superuser=True)
+        User.objects.filter(pk=root.pk).update(is_active=False)
+        post = Background(lambda: client.post(page("accounts_user_change", agent.pk), form))
+        wait_for_lock()
+    assert "last operator" in text_of(post.result())
+    agent.refresh_from_db()
+    assert (agent.is_active, agent.is_superuser) == (True, True)
+
+
 def locks_of_people(queries: CaptureQueriesContext) -> int:
     return sum("accounts_user" in each["sql"] and "FOR NO KEY UPDATE" in each["sql"] for each in queries)
 
@@ -343,7 +359,10 @@ def test_a_change_of_an_agent_locks_no_operator(operator: Client) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert operator.post(page("accounts_user_change", agent.pk), form).status_code == 302
     agent.refresh_from_db()
-    assert (agent.username, locks_of_people(queries)) == ("samira.k", 0)
+    locked = [each["sql"] for each in queries if "FOR NO KEY UPDATE" in each["sql"] and "accounts_user" in each["sql"]]
+    assert agent.username == "samira.k"
+    assert len(locked) == 1
+    assert agent.pk.hex in locked[0]
 
 
 def test_an_operator_who_is_shut_out_gets_an_unknown_password_before_any_is_locked(
