@@ -100,7 +100,9 @@ def worker() -> str:
 
 def beat() -> str:
     return _silence(
-        "beat", "Start beat (`python -m codservice.run.beat`), and a worker, which records what beat sends."
+        "beat",
+        "Start beat (`python -m codservice.run.beat`), and a worker, which records what beat sends."
+        " End a worker that runs and takes no tasks.",
     )
 
 

@@ -123,13 +123,20 @@ def test_a_mail_server_that_refuses_the_log_in_or_is_not_there_is_told_of(all_is
     assert re.fullmatch(r"cannot be sent \(.*refused\). Check the mail server and EMAIL_URL.", problem("mail"))
 
 
-@pytest.mark.parametrize("name", ["worker", "beat"])
-def test_one_that_never_lived_or_died_is_told_with_how_to_start_it(all_is_well, name):
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [
+        ("worker", "(`python -m codservice.run.worker`)."),
+        ("beat", "records what beat sends. End a worker that runs and takes no tasks."),
+    ],
+)
+def test_one_that_never_lived_or_died_is_told_with_how_to_start_it(all_is_well, name, ends):
     duty = Duty.objects.filter(name=name)
     duty.update(done_at=F("done_at") - timedelta(seconds=75))  # by the database's clock, as its age is
     said = problem(name)
     assert said.startswith("has given no sign of life for 75 s. Start ")
     assert f"`python -m codservice.run.{name}`" in said
+    assert said.endswith(ends)
 
     duty.delete()
     assert problem(name).startswith("has never given a sign of life. Start ")
