@@ -27,7 +27,7 @@ from codservice.stops import stops_wait
 
 # Options of libpq that hold secrets and that no environment variable gives. pg_dump does without them.
 _SECRETS = ("sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
-# Dumped without their rows: whoever read a session's key in a backup could go on with the session.
+# Dumped and restored without their rows: whoever read a session's key in a backup could go on with the session.
 _SESSIONS = (Session._meta.db_table, SignIn._meta.db_table)
 TELL_SECONDS = 0.1
 _TABLES = """
@@ -106,7 +106,7 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
 
 
 def restore(file: Path) -> None:
-    """Write a dump into the empty database: all of it or, on failure, nothing.
+    """Write a dump into the empty database: all of it, but for sessions, or, on failure, nothing.
 
     Raises Failed, CannotStart.
     """
@@ -141,7 +141,7 @@ def restore(file: Path) -> None:
 
 
 def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:
-    """Execute a script by pg_restore, except lines for psql or for other server versions."""
+    """Execute a script by pg_restore, except lines for psql or for other server versions, and without sessions."""
     passed_over = [b"\\restrict ", b"\\unrestrict "]
     if session.info.server_version < 170000:
         passed_over.append(b"SET transaction_timeout ")
@@ -150,9 +150,11 @@ def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:
         if line.startswith(b"COPY ") and line.endswith(b" FROM stdin;\n"):
             session.execute(b"".join(statements))
             statements.clear()
+            has_sessions = line.startswith(tuple(f"COPY public.{table} ".encode() for table in _SESSIONS))
             with session.cursor().copy(line) as copy:
                 for row in takewhile(b"\\.\n".__ne__, lines):
-                    copy.write(row)
+                    if not has_sessions:
+                        copy.write(row)
         elif not line.startswith(tuple(passed_over)):
             statements.append(line)
     session.execute(b"".join(statements))

@@ -148,6 +148,21 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
     assert service.stop() == 0
 
 
+def test_sessions_in_a_dump_that_was_made_otherwise_are_not_restored(alice, tmp_path, monkeypatch):
+    """As in one by pg_dump itself, or by a version that kept them."""
+    browser_of(alice.holder)
+    file, data = tmp_path / "codservice.dump", new_data_folder(tmp_path / "restored")
+    monkeypatch.setattr(dumps, "_SESSIONS", ())
+    call_command("backup", str(file), stdout=StringIO())
+
+    done = manage("restore", str(file), DATA_DIR=str(data))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
+        counts = checksums(session)
+    assert [counts[table][0] for table in (*SESSIONS, "accounts_account")] == [0, 0, 1]
+
+
 def test_a_postgresql_older_than_the_client_takes_it_too(backup, tmp_path, monkeypatch):
     """The service runs on 15 and newer. Its commands take the newest client on the machine."""
     data = new_data_folder(tmp_path / "restored")
