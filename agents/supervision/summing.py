@@ -50,7 +50,7 @@ class Figures:
     key: str
     calls: Annotated[int, count_of("called", "reached")] = 0  # notes of calls, reached or not
     reached: Annotated[int, count_of("reached")] = 0  # of these, calls in which the customer spoke
-    # Promised calls whose time came, with the order still undecided and no call before it.
+    # Promised calls whose time came and, unless kept, passed, with the order still undecided and no call before it.
     promises: Annotated[int, count_of("promised", "kept")] = 0
     kept: Annotated[int, count_of("kept")] = 0  # of these, customers who were called within PUNCTUAL of that time
     confirmed: Annotated[int, count_of("confirmed")] = 0  # orders that people of the call center confirmed
@@ -119,21 +119,26 @@ FROM spans CROSS JOIN LATERAL (
     WHERE at >= spans.starts AND at < spans.ends AND to_status IN ('delivered', 'returned') OFFSET 0
 ) s
 UNION ALL
--- Promises whose time is over, unless the customer was called before it or the order was decided by then.
-SELECT n.callback_at, CASE WHEN EXISTS (
-        SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.created_at > n.created_at
-            AND e.created_at BETWEEN n.callback_at - %(punctual)s AND n.callback_at + %(punctual)s
-            AND e.outcome = ANY(%(calls)s)
-    ) THEN 'kept' ELSE 'promised' END, n.order_id, n.agent_id, '', false
+-- Promises whose time is over, unless the customer was called before it, or the order was decided first: before the
+-- time in which a promise is kept, or before that had passed without a call. What decides an order may be a promised
+-- call, since some reasons note none.
+SELECT n.callback_at, CASE WHEN was.kept THEN 'kept' ELSE 'promised' END, n.order_id, n.agent_id, '', false
 FROM spans CROSS JOIN LATERAL (
     SELECT id, order_id, agent_id, created_at, callback_at FROM orders_callnote
     WHERE callback_at >= spans.starts AND callback_at < least(spans.ends, now() - %(punctual)s) OFFSET 0
-) n WHERE NOT EXISTS (
+) n CROSS JOIN LATERAL (
+    SELECT EXISTS (
+        SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.created_at > n.created_at
+            AND e.created_at BETWEEN n.callback_at - %(punctual)s AND n.callback_at + %(punctual)s
+            AND e.outcome = ANY(%(calls)s)
+    ) AS kept OFFSET 0
+) was WHERE NOT EXISTS (
     SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.created_at > n.created_at
         AND e.created_at < n.callback_at - %(punctual)s AND e.outcome = ANY(%(calls)s) OFFSET 0
 ) AND NOT EXISTS (
     SELECT FROM orders_statuschange s WHERE s.order_id = n.order_id AND s.from_status = 'pending_confirmation'
-        AND s.at < greatest(n.created_at, n.callback_at - %(punctual)s) OFFSET 0
+        AND s.at < greatest(n.created_at, n.callback_at + CASE WHEN was.kept THEN -%(punctual)s ELSE %(punctual)s END)
+    OFFSET 0
 )
 """
 _HAPPENED = f"""

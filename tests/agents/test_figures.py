@@ -145,6 +145,38 @@ def test_a_promise_that_was_overtaken_is_none(order_at: Any, agent: User, superv
     assert monday().promises == 0
 
 
+@pytest.mark.parametrize("decided", [at(14, 44), at(14, 50), at(15, 2)])
+def test_a_promise_whose_order_was_decided_before_it_was_late_is_none(
+    decided: datetime, order_at: Any, agent: User
+) -> None:
+    """By the merchant; or by the agent in the promised call itself, which some reasons note as no call."""
+    by_merchant, during_call = order_at(at(8)), order_at(at(8))
+    for order in by_merchant, during_call:
+        call(order, agent, at(9), "callback", callback_at=at(15))
+    change(by_merchant, None, decided, "canceled")
+    call(during_call, agent, decided, "note")
+    change(during_call, agent, decided, "canceled")
+    assert monday().promises == 0
+
+
+def test_a_promise_was_broken_though_its_order_was_decided_later(order_at: Any, agent: User) -> None:
+    order = order_at(at(8))
+    call(order, agent, at(9), "callback", callback_at=at(15))
+    change(order, None, at(15, 15), "canceled")
+    assert (monday().promises, monday().kept) == (1, 0)
+
+
+@pytest.mark.parametrize(("decided", "kept"), [(at(14, 44), 0), (at(14, 50), 1), (at(14, 55), 1), (at(17), 1)])
+def test_a_promise_is_kept_though_the_order_was_decided_meanwhile(
+    decided: datetime, kept: int, order_at: Any, agent: User
+) -> None:
+    order = order_at(at(8))
+    call(order, agent, at(9), "callback", callback_at=at(15))
+    call(order, agent, at(14, 55), "answered")
+    change(order, agent, decided, "canceled")
+    assert (monday().promises, monday().kept) == (kept, kept)
+
+
 @pytest.mark.parametrize("callback_at", [at(10, 10), at(15)])
 def test_a_promise_about_a_decided_order_is_none(callback_at: datetime, order_at: Any, agent: User) -> None:
     order = order_at(at(8))

@@ -34,6 +34,9 @@ pytestmark = pytest.mark.django_db
 _LIVE = "o.account_id IN (SELECT id FROM accounts_account WHERE live_id IS NULL)"
 _CALLS = "('answered', 'callback', 'no_answer', 'busy', 'switched_off', 'wrong_number')"
 _PUNCTUAL = "interval '15 minutes'"
+_MADE_IN_TIME = f"""EXISTS (
+    SELECT FROM orders_callnote e WHERE e.order_id = o.id AND e.outcome IN {_CALLS} AND e.created_at > n.created_at
+        AND e.created_at BETWEEN n.callback_at - {_PUNCTUAL} AND n.callback_at + {_PUNCTUAL})"""
 # A part's rows: when, the order, the person, the minutes waited, and the figure that each belongs to.
 _PARTS = {
     "calls": f"""SELECT n.created_at AS at, o.*, n.agent_id AS person, NULL::float AS waited, '' AS reason
@@ -70,15 +73,10 @@ _PARTS = {
                 AND e.created_at > n.created_at AND e.created_at < n.callback_at - {_PUNCTUAL}
         ) AND NOT EXISTS (
             SELECT FROM orders_statuschange s WHERE s.order_id = o.id AND s.from_status = 'pending_confirmation'
-                AND (s.at < n.created_at OR s.at < n.callback_at - {_PUNCTUAL})
+                AND (s.at < n.created_at OR s.at < n.callback_at - {_PUNCTUAL}
+                    OR (s.at < n.callback_at + {_PUNCTUAL} AND NOT {_MADE_IN_TIME}))
         )"""
-        for name, more in (
-            ("promises", "true"),
-            ("kept", f"""EXISTS (
-                SELECT FROM orders_callnote e WHERE e.order_id = o.id AND e.outcome IN {_CALLS}
-                    AND e.created_at > n.created_at
-                    AND e.created_at BETWEEN n.callback_at - {_PUNCTUAL} AND n.callback_at + {_PUNCTUAL})"""),
-        )
+        for name, more in (("promises", "true"), ("kept", _MADE_IN_TIME))
     },
 }  # fmt: skip
 _LOCAL = "(r.at AT TIME ZONE 'Africa/Algiers')"
