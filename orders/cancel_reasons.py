@@ -23,9 +23,12 @@ class CancelReason(models.TextChoices):
         return f"{self.value}: {details}" if details else self.value
 
 
+_SPACES = " \t\r\n\u00a0\u202f"  # French has one of the last two before a colon
+
+
 def counted_as(reason: str) -> str:
     """SQL for what a reason is counted as: its text before the colon, which details follow. `reason` is SQL too."""
-    return f"btrim(split_part({reason}, ':', 1))"
+    return f"btrim(split_part({reason}, ':', 1), '{_SPACES}')"
 
 
 _WORDED = {reason.value: reason.label for reason in CancelReason if reason != CancelReason.OTHER}
@@ -34,6 +37,7 @@ _WORDED = {reason.value: reason.label for reason in CancelReason if reason != Ca
 def in_words(kept: str) -> str:
     """The reason in the reader's language; what a merchant or an agent wrote stays as it is."""
     reason, _colon, details = kept.partition(":")
+    reason = reason.strip(_SPACES)
     if reason not in _WORDED:
         return kept
     # Translators: why an order is canceled, and more about it.

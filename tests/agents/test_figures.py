@@ -491,6 +491,18 @@ def test_the_page_says_sums_reasons_and_what_waits(week: None, alice: Account, s
     assert [tile.before for tile in later["tiles"]] == ["5", "1", "1", "1"]
 
 
+def test_a_reason_is_one_whichever_space_french_has_before_its_colon(
+    order_at: Any, agent: User, supervisor: User
+) -> None:
+    for reason in ("Trop cher: 300 de trop", "Trop cher : oui", "Trop cher\u00a0: 300", "Trop cher\u202f: non"):
+        change(order_at(at(8)), agent, at(9), "canceled")
+        StatusChange.objects.filter(to_status="canceled", reason="").update(reason=reason)
+    browser = browser_of(supervisor)
+    ((bar, _parts),) = browser.get(PAGE, {"first": "2026-03-02", "last": "2026-03-02"}).context["reasons"]
+    assert (bar.name, bar.parts) == ("Trop cher", [4])
+    assert browser.get(bar.link).context["cl"].result_count == 4
+
+
 def test_by_merchant_the_page_says_whose_orders_wait(
     order_at: Any, alice: Account, charlie: Account, supervisor: User
 ) -> None:

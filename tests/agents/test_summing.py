@@ -88,7 +88,7 @@ _KEYS = {
     "wilaya": "r.wilaya_code",
     "source": "coalesce(r.source, '')",
     "hour": f"lpad(extract(hour FROM {_LOCAL})::text, 2, '0')",
-    "reason": "trim(split_part(r.reason, ':', 1))",
+    "reason": r"trim(E' \t\n\r\u00a0\u202f' FROM split_part(r.reason, ':', 1))",
     "product": f"coalesce(i.product_id::text, '{performance.NAMED}' || i.product_name)",
 }
 _LINES = """CROSS JOIN LATERAL (
@@ -182,7 +182,7 @@ class CallsLife(Life):
         lifecycle.confirm(order.id, actor=self.actor())
 
     def cancel(self, order: Order) -> None:
-        reason = self.chance.choice([CancelReason.DUPLICATE.kept_as("of Monday's"), "Too : dear", "", "<b>"])
+        reason = self.chance.choice([CancelReason.DUPLICATE.kept_as("of Monday's"), "Too\u00a0: dear", "", "<b>"])
         merchants = Actor.of_merchant(order.account.holder) if order.account.holder else self.actor()
         lifecycle.cancel(order.id, actor=self.chance.choice([self.actor(), self.actor(), merchants]), reason=reason)
 

@@ -37,7 +37,7 @@ _WHAT = {
     "day": (f"{_DAY}::text", "o.total_amount", ""),
     "wilaya": ("o.wilaya_code", "o.total_amount", ""),
     "source": ("coalesce(o.source, '')", "o.total_amount", ""),
-    "reason": ("trim(split_part(s.reason, ':', 1))", "o.total_amount", ""),
+    "reason": (r"trim(E' \t\n\r\u00a0\u202f' FROM split_part(s.reason, ':', 1))", "o.total_amount", ""),
     "product": ("i.product_id::text", "i.quantity * i.unit_price", "AND i.product_id IS NOT NULL"),
     "name": ("i.product_name", "i.quantity * i.unit_price", "AND i.product_id IS NULL"),
 }
