@@ -325,6 +325,31 @@ def test_rows_live_through_all_migrations_and_back_and_all_can_be_taken_back(las
     assert tables(last) == made
 
 
+def test_what_other_rules_summed_up_is_summed_up_anew(last):
+    def rows(sql):
+        with last.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+    take_back(last, {"agents": "0011_holidays_from_file"})
+    with last.cursor() as cursor:
+        cursor.execute("""
+            INSERT INTO agents_callday (day) VALUES ('2026-03-01'), ('2026-03-02');
+            INSERT INTO agents_callpart (day, until) VALUES ('2026-03-03', '2026-03-03 12:00Z');
+            INSERT INTO orders_dayfigure (account_id, day, dimension, key, new_count, new_amount, unit_count,
+                confirmed_count, confirmed_amount, canceled_count, canceled_amount, refused_count, refused_amount,
+                shipped_count, shipped_amount, delivered_count, delivered_amount, returned_count, returned_amount,
+                first_call_count)
+            SELECT id, day, 'reason', key, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0 FROM accounts_account,
+                (VALUES (date '2026-03-01', E'dear\u00a0'), ('2026-03-01', 'dear'), ('2026-03-02', 'dear')) d(day, key)
+        """)
+    call_command("migrate", verbosity=0)
+    assert rows("SELECT 1 FROM agents_callday UNION ALL SELECT 1 FROM agents_callpart") == []
+    assert rows("SELECT count(account_id), min(day)::text, max(day)::text FROM orders_changedday") == [
+        (1, "2026-03-01", "2026-03-01")
+    ]
+
+
 def take_back(database, states):
     """Go back to the state of each app, or to before its first migration. The command, which takes one app at a time,
     would work out the states of all migrations for each.

@@ -1360,6 +1360,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('agents', '0009_closed_days', now()),
 ('agents', '0010_claims_without_like', now()),
 ('agents', '0011_holidays_from_file', now()),
+('agents', '0012_sums_anew', now()),
 ('api', '0001_initial', now()),
 ('auth', '0001_initial', now()),
 ('auth', '0002_alter_permission_name_max_length', now()),
