@@ -6,7 +6,6 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.translation import gettext as _
@@ -16,6 +15,7 @@ from agents.console import show
 from agents.desk import assignment
 from agents.models import Assignment, Language
 from agents.supervision import access, for_supervisors
+from agents.supervision.rules import called_merchants
 from codservice import values
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
@@ -44,8 +44,7 @@ class AssignForm(SinceShown):
         initial = {"merchants": [str(id_) for id_ in rule.merchants], "languages": rule.languages}
         super().__init__(*args, initial=initial, **kwargs)
         chosen = {*rule.merchants, *self.initial["merchants"]}
-        offered = Account.objects.filter(live=None).filter(Q(is_active=True) | Q(id__in=chosen))
-        self.fields["merchants"].queryset = offered
+        self.fields["merchants"].queryset = called_merchants() | Account.objects.filter(live=None, id__in=chosen)
 
     def clean_merchants(self) -> set[UUID]:
         chosen = {account.pk for account in self.cleaned_data["merchants"]}

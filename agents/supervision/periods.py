@@ -19,10 +19,9 @@ from agents import public_holidays
 from agents.console import show
 from agents.models import CallingPeriod
 from agents.supervision import for_supervisors
-from agents.supervision.rules import CLOCKS, HoursInOrder
+from agents.supervision.rules import CLOCKS, HoursInOrder, called_merchants
 from codservice import days, values
 from codservice.accounts import security_log
-from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.form_fields import DayField, Form, LongSelect, WrittenText
 
@@ -38,7 +37,7 @@ _ENTERING = 0x686F757273  # the advisory lock of whoever enters a period
 
 class CallingPeriodForm(Form, HoursInOrder):
     account = forms.ModelChoiceField(
-        Account.objects.filter(live=None, is_active=True).order_by("name"),
+        called_merchants().order_by("name"),
         label=gettext_lazy("Merchant"),
         required=False,
         empty_label=gettext_lazy("All merchants"),

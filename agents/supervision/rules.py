@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.functional import cached_property
@@ -26,10 +27,17 @@ from codservice.bidi import unturned
 from codservice.concurrent_edits import RowSinceShown
 from codservice.form_fields import FreeText
 from codservice.long_lists import BoundedPaginator
+from orders.models import Order, Status
 
 PER_PAGE = 50
 CLOCKS = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in CallingHours.HOURS}
 MAX_SCRIPT = CallingRules._meta.get_field("script_fr").max_length
+
+
+def called_merchants() -> QuerySet[Account]:
+    """The merchants whose customers are called or may come to be: after one is deactivated, its orders still wait."""
+    waiting = Order.live.filter(account=OuterRef("pk"), status=Status.PENDING)
+    return Account.objects.filter(Q(is_active=True) | Exists(waiting), live=None)
 
 
 class HoursInOrder(forms.ModelForm):
@@ -131,7 +139,7 @@ def save(form: RowSinceShown, account: Account) -> None:
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
     typed = values.looked_for(request.GET.get("q", ""))
-    accounts = Account.objects.filter(live=None, is_active=True, name__icontains=typed).select_related("calling_rules")
+    accounts = called_merchants().filter(name__icontains=typed).select_related("calling_rules")
     found = BoundedPaginator(accounts.order_by("name", "id"), PER_PAGE).get_page(request.GET.get("p"))
     for account in found:
         account.rules = getattr(account, "calling_rules", None) or CallingRules(account=account)

@@ -16,7 +16,7 @@ from agents.supervision import assignment_page
 from codservice import days
 from codservice.accounts.models import Account, SecurityEntry, User
 from orders.lifecycle import Call
-from orders.models import CallNote, CallState, Order
+from orders.models import CallNote, CallState, Order, Status
 from tests.agents.screens import take, told
 from tests.agents.states import waits
 from tests.factories import AccountFactory, AgentFactory, make_order
@@ -405,6 +405,28 @@ def test_a_search_keeps_what_is_chosen_and_saves_nothing(
     assert [account.name for account in answer.context["found"]] == ["Charlie's shop"]
     assert not Assignment.objects.exists()
     assert "Closed" not in browser.get(page_of(agent)).content.decode()
+
+
+def test_a_deactivated_merchant_can_be_chosen_while_its_customers_are_called(
+    waiting: list[Order], charlie: Account, agent: User, browser: Client
+) -> None:
+    Account.objects.filter(id=charlie.id).update(is_active=False)
+    assert served(agent) == "Alice's shop"
+    assert [account.name for account in browser.get(page_of(agent)).context["found"]] == [
+        "Alice's shop", "Charlie's shop"
+    ]  # fmt: skip
+    assert browser.post(page_of(agent), {"merchants": [str(charlie.id)]}).status_code == 302
+    assert served(agent) == "Charlie's shop"
+    assert str(charlie.id) in browser.get("/console/rules/").content.decode()
+    closed = {
+        "account": str(charlie.id), "name": "Moved", "first_day": days.today(), "last_day": days.today(),
+        "is_closed": "on",
+    }  # fmt: skip
+    assert browser.post("/console/periods/", closed).status_code == 302
+    assert served(agent) is None
+    Order.objects.filter(account=charlie).update(status=Status.CANCELED)
+    assert str(charlie.id) not in browser.get("/console/rules/").content.decode()
+    assert str(charlie.id) not in browser.get("/console/periods/").content.decode().split("<tbody")[0]
 
 
 @pytest.mark.parametrize(
