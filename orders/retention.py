@@ -17,7 +17,6 @@ from django.db import connection, transaction
 
 from codservice.postgresql import take_time
 from orders import anonymising
-from orders.anonymising import NOBODY
 from orders.models import ENDED, Order
 from webhooks import redaction
 
@@ -50,7 +49,8 @@ def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str
     if not settings.CUSTOMER_RETENTION_DAYS:
         yield {"customers": 0}
         return
-    parameters = {"kept": timedelta(days=settings.CUSTOMER_RETENTION_DAYS), "nobody": NOBODY, "batch": BATCH}
+    kept = timedelta(days=settings.CUSTOMER_RETENTION_DAYS)
+    parameters = {"kept": kept, "batch": BATCH, **anonymising.VALUES}
     if dry_run:
         yield {"customers": _count(_COUNT, parameters)}
         return

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from agents.supervision import performance
 from orders import anonymising, counts, lifecycle, retention
 from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from orders.order_events import CallEvent
@@ -122,6 +123,28 @@ def test_nothing_personal_is_left_and_the_figures_are(api, order_in):
         ("customer_address", ""), ("items.0.quantity", "2"), ("items.1", "")
     ]  # fmt: skip
     assert prune() == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [("Wrong number: de Nadia Cherif", "Wrong number"), ("Duplicate", "Duplicate"), ("Nadia Cherif: Duplicate", ""),
+     ("Other", ""), ("Duplicate de Nadia Cherif", "")],
+)  # fmt: skip
+def test_of_reasons_what_has_a_button_stays_for_the_figures(api, order_in, agent, reason, kept):
+    order, day = order_in(Status.CANCELED), (timezone.now() - LONG).date()
+    Order.objects.filter(id=order.id).update(cancel_reason=reason)
+    StatusChange.objects.create(
+        order=order, account=order.account, from_status="pending_confirmation", to_status="canceled", reason=reason,
+        at=timezone.now() - LONG, actor="Agent", user=agent,
+    )  # fmt: skip
+
+    assert prune() == 1
+
+    (row,) = performance.read(day - timedelta(days=1), day + timedelta(days=1), "day").reasons
+    assert (row.key, row.canceled) == (kept, 1)
+    after = api.get(f"/api/v1/orders/{order.id}").json()
+    assert (after["cancel_reason"], after["status_history"][-1]["reason"]) == (kept, kept)
+    assert not [row for row in everything() if "Nadia" in row]
 
 
 @pytest.mark.parametrize("status", Status.values)
