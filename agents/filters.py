@@ -76,8 +76,13 @@ class FilterForm(Form):
         return last
 
     def merchants(self) -> QuerySet[Account]:
-        """The merchants whose names contain the text, or are what it has in quotation marks. The form must be valid."""
+        """The merchants whose names contain the text, or are what it has in quotation marks; or the one whose id it is.
+
+        The form must be valid.
+        """
         text = self.cleaned_data["merchant"]
+        if id_ := uuid_or_none(text):
+            return Account.objects.filter(live=None, pk=id_)
         if whole := _WHOLE_NAME.fullmatch(text):
             return Account.objects.filter(live=None, name__iexact=whole[whole.lastindex or 0].strip())
         return Account.objects.filter(live=None, name__icontains=text)

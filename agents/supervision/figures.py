@@ -4,10 +4,11 @@ a table of all, why orders were canceled, and the backlog. Counts of orders link
 Names of products and sources, and reasons, are written by others: they are shown, but nothing is looked up by them.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
@@ -243,10 +244,18 @@ def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
             return {key: found.get(key) or Name(name, {"line": name}) for key, name in lines}
         case "agent":
             people = User.objects.in_bulk([UUID(key) for key in keys])
-            shown = {str(id_): person.display_name for id_, person in people.items()}
+            shown = _told_apart((str(id_), each.display_name, each.username) for id_, each in people.items())
             return {key: Name(shown.get(key, "?"), {"agent": key}) for key in keys}
-    shops = {str(id_): name for id_, name in Account.objects.filter(id__in=keys).values_list("id", "name")}
-    return {key: Name(shops.get(key, "?"), {"shop": key}) for key in keys}
+    shops = Account.objects.filter(id__in=keys).values_list("id", "name", "holder__email")
+    shown = _told_apart((str(id_), name, mail) for id_, name, mail in shops)
+    return {key: Name(shown.get(key, "?"), {"shop": key}) for key in keys}
+
+
+def _told_apart(named: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """The names by their keys, from key, name and what is told besides of those that share a name."""
+    found = list(named)
+    times = Counter(name for _key, name, _besides in found)
+    return {key: f"{name} ({besides})" if times[name] > 1 else name for key, name, besides in found}
 
 
 def _orders_address(chosen: dict[str, Any], **query: str) -> str:
@@ -345,7 +354,7 @@ def _waiting_chart(backlog: Backlog) -> list[charts.Row]:
                 names[shop].text,
                 [late],
                 _("%(part)s of %(whole)s") % {"part": counted(late), "whole": counted(whole)},
-                address + quote(f'"{names[shop].text}"'),  # quoted, because other names may contain this one
+                address + shop,  # the id, because several merchants may have one name
             )
             for shop, late, whole in found
         ]

@@ -503,22 +503,44 @@ def test_a_reason_is_one_whichever_space_french_has_before_its_colon(
     assert browser.get(bar.link).context["cl"].result_count == 4
 
 
+@pytest.mark.parametrize("by", ["agent", "merchant"])
+def test_two_of_one_name_are_told_apart(
+    by: str, order_at: Any, alice: Account, charlie: Account, agent: User, colleague: User, supervisor: User
+) -> None:
+    User.objects.filter(id=colleague.id).update(first_name=agent.first_name, last_name=agent.last_name)
+    Account.objects.filter(id=charlie.id).update(name=alice.name)
+    for account, person in ((alice, agent), (charlie, colleague)):
+        call(order_at(at(8), account=account), person, at(9), "answered")
+    call(order_at(at(8), account=factories.AccountFactory(name="Third")), supervisor, at(9), "answered")
+    wanted = {
+        "agent": [f"{agent.display_name} ({person.username})" for person in (agent, colleague)]
+        + [supervisor.display_name],
+        "merchant": [f"{alice.name} ({account.holder.email})" for account in (alice, charlie)] + ["Third"],
+    }[by]
+    browser, query = browser_of(supervisor), {"first": "2026-03-02", "last": "2026-03-02", "by": by}
+    assert sorted(name for name, _day, _cells in browser.get(PAGE, query).context["table"]) == sorted(wanted)
+    rows = read_records(browser.get(f"{PAGE}csv/", query).getvalue())
+    assert sorted(row[by] for row in rows) == sorted(["all", *wanted])
+
+
 def test_by_merchant_the_page_says_whose_orders_wait(
     order_at: Any, alice: Account, charlie: Account, supervisor: User
 ) -> None:
     """Those who wait for a day or longer come first, whether or not anything happened to them in the period."""
     charlie.name, now = f"{alice.name} 2", timezone.now()
     charlie.save()
-    for shop, hours in ((alice, 1), (alice, 2), (charlie, 1), (charlie, 25), (charlie, 900)):
+    # Of the same name, but for a capital letter.
+    namesake = factories.AccountFactory(name=alice.name.upper())
+    for shop, hours in ((alice, 1), (alice, 2), (charlie, 1), (charlie, 25), (charlie, 900), (namesake, 1)):
         order_at(now - timedelta(hours=hours), account=shop)
     browser = browser_of(supervisor)
     context = browser.get(PAGE, {"by": "merchant"}).context
     bars = [bar for bar, _parts in context["waiting"]]
     assert [(bar.name, bar.parts, bar.text) for bar in bars] == [
-        (charlie.name, [2], "2 of 3"), (alice.name, [0], "0 of 2")
+        (charlie.name, [2], "2 of 3"), (alice.name, [0], "0 of 2"), (namesake.name, [0], "0 of 1")
     ]  # fmt: skip
-    assert [browser.get(bar.link).context["cl"].result_count for bar in bars] == [3, 2]
-    assert [sum(bar.parts) for bar, _parts in context["backlog"]] == [3, 0, 1, 0, 0, 1]
+    assert [browser.get(bar.link).context["cl"].result_count for bar in bars] == [3, 2, 1]
+    assert [sum(bar.parts) for bar, _parts in context["backlog"]] == [4, 0, 1, 0, 0, 1]
     assert browser.get(PAGE).context["waiting"] == []
 
 
