@@ -5,10 +5,10 @@ Names of products and sources, and reasons, are written by others: they are show
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from django import forms
@@ -223,6 +223,7 @@ class Name(NamedTuple):
 
     text: str
     query: dict[str, str]
+    is_shared: bool = False  # and only told apart by what is in brackets
 
 
 def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
@@ -244,18 +245,20 @@ def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
             return {key: found.get(key) or Name(name, {"line": name}) for key, name in lines}
         case "agent":
             people = User.objects.in_bulk([UUID(key) for key in keys])
-            shown = _told_apart((str(id_), each.display_name, each.username) for id_, each in people.items())
-            return {key: Name(shown.get(key, "?"), {"agent": key}) for key in keys}
+            named = [(str(id_), each.display_name, each.username) for id_, each in people.items()]
+            return _told_apart(keys, "agent", named)
     shops = Account.objects.filter(id__in=keys).values_list("id", "name", "holder__email")
-    shown = _told_apart((str(id_), name, mail) for id_, name, mail in shops)
-    return {key: Name(shown.get(key, "?"), {"shop": key}) for key in keys}
+    return _told_apart(keys, "shop", [(str(id_), name, mail) for id_, name, mail in shops])
 
 
-def _told_apart(named: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """The names by their keys, from key, name and what is told besides of those that share a name."""
-    found = list(named)
-    times = Counter(name for _key, name, _besides in found)
-    return {key: f"{name} ({besides})" if times[name] > 1 else name for key, name, besides in found}
+def _told_apart(keys: Sequence[str], by: str, named: Sequence[tuple[str, str, str]]) -> dict[str, Name]:
+    """The names of the keys, from key, name and what is told besides of those that share a name."""
+    names = {key: Name("?", {by: key}) for key in keys}
+    times = Counter(name.casefold() for _key, name, _besides in named)
+    for key, name, besides in named:
+        is_shared = times[name.casefold()] > 1
+        names[key] = Name(f"{name} ({besides})" if is_shared else name, {by: key}, is_shared)
+    return names
 
 
 def _orders_address(chosen: dict[str, Any], **query: str) -> str:
@@ -354,7 +357,8 @@ def _waiting_chart(backlog: Backlog) -> list[charts.Row]:
                 names[shop].text,
                 [late],
                 _("%(part)s of %(whole)s") % {"part": counted(late), "whole": counted(whole)},
-                address + shop,  # the id, because several merchants may have one name
+                # The whole name, because others may contain it. The list takes the id, too, but shows it.
+                address + (shop if names[shop].is_shared else quote(f'"{names[shop].text}"')),
             )
             for shop, late, whole in found
         ]

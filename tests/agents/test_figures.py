@@ -7,6 +7,7 @@ from decimal import Decimal
 from random import Random
 from statistics import median
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.db import connection
@@ -537,9 +538,14 @@ def test_by_merchant_the_page_says_whose_orders_wait(
     context = browser.get(PAGE, {"by": "merchant"}).context
     bars = [bar for bar, _parts in context["waiting"]]
     assert [(bar.name, bar.parts, bar.text) for bar in bars] == [
-        (charlie.name, [2], "2 of 3"), (alice.name, [0], "0 of 2"), (namesake.name, [0], "0 of 1")
-    ]  # fmt: skip
+        (charlie.name, [2], "2 of 3"),
+        *(
+            (f"{each.name} ({each.holder.email})", [0], text)
+            for each, text in ((alice, "0 of 2"), (namesake, "0 of 1"))
+        ),
+    ]
     assert [browser.get(bar.link).context["cl"].result_count for bar in bars] == [3, 2, 1]
+    assert quote(f'"{charlie.name}"') in bars[0].link, "by the name, which the list shows"
     assert [sum(bar.parts) for bar, _parts in context["backlog"]] == [4, 0, 1, 0, 0, 1]
     assert browser.get(PAGE).context["waiting"] == []
 
