@@ -23,9 +23,9 @@ class SinceShown(Form):
     `changed_data` is what differs from what the person was shown, whatever others have changed since. If the form does
     not say what was shown, it is what differs from now.
 
-    When others have meanwhile changed a field to another value than the person's, the form is refused once, so that
-    nobody overwrites a change unknowingly. Sent again, it is accepted. So it is when what was shown cannot be read, as
-    on a page from before an upgrade: nobody knows what others have changed.
+    When others have meanwhile changed a field to another value than the person's, or what was shown cannot be read, as
+    on a page from before an upgrade, the form is refused once, so that nobody overwrites a change unknowingly. Sent
+    again, it is accepted.
     """
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)

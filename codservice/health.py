@@ -18,7 +18,7 @@ def alive(request: HttpRequest) -> JsonResponse:
 
 
 def ready(request: HttpRequest) -> JsonResponse:
-    """Answer 200 if no CHECKS find a problem, else 503; the body has the problems, for who may ask for /metrics.
+    """Answer 200 if no CHECKS find a problem, else 503; the body has the problems, for those who may read /metrics.
 
     Answers 421 if `?database=` names another database than ours (`identity`)."""
     with suppress(DatabaseError):

@@ -541,7 +541,7 @@ CELERY_TASK_IGNORE_RESULT = True
 # Anyone who can write to Redis can start any task with any arguments. JSON executes nothing, and tasks trust no
 # argument that matters.
 CELERY_ACCEPT_CONTENT = ["json"]
-# By which they could stop workers and read their settings.
+# With it, whoever can write to Redis could stop workers and read their settings.
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_DEFAULT_QUEUE = "celery"  # a list in Redis
 # Messages that wait in it, beyond which neither beat nor commits send more. Only workers drop what has expired: without

@@ -15,8 +15,7 @@ from typing import Any
 from orders.cancel_reasons import CancelReason, counted_as
 
 NOBODY = "—"  # in place of the name, so that a list still shows something
-# The parameters of `statement`.
-VALUES: Mapping[str, Any] = {
+PARAMETERS: Mapping[str, Any] = {
     "nobody": NOBODY,
     "buttons": [reason.value for reason in CancelReason if reason != CancelReason.OTHER],
 }
@@ -53,7 +52,7 @@ WHERE id = ANY(ARRAY(SELECT id FROM old))
 
 
 def statement(orders: str) -> str:
-    """The statement for the orders whose `id` the query `orders` selects, with VALUES among its parameters.
+    """The statement for the orders whose `id` the query `orders` selects, with PARAMETERS among its parameters.
 
     An earlier statement of the transaction has locked them, so that this one sees all that belongs to them. An order is
     anonymised with all of it, or not at all.

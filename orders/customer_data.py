@@ -174,7 +174,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
 
 def _erase_orders(account_id: UUID, ids: Sequence[UUID], told: redaction.Found) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_ERASE, {"orders": ids, **anonymising.VALUES})
+        cursor.execute(_ERASE, {"orders": ids, **anonymising.PARAMETERS})
     _renew_kept_answers(account_id, ids)
     redaction.overwrite(told.of(ids), anonymising.TOLD)  # also what was told of test orders, which may still change
 

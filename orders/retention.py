@@ -50,7 +50,7 @@ def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str
         yield {"customers": 0}
         return
     kept = timedelta(days=settings.CUSTOMER_RETENTION_DAYS)
-    parameters = {"kept": kept, "batch": BATCH, **anonymising.VALUES}
+    parameters = {"kept": kept, "batch": BATCH, **anonymising.PARAMETERS}
     if dry_run:
         yield {"customers": _count(_COUNT, parameters)}
         return

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents import public_holidays
 from agents.models import CallingRules
-from codservice import days
+from codservice.days import today
 
 OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
 # One row for each account and day with calling hours, or two if the day has a break: from when until when. `{accounts}`
@@ -98,7 +98,7 @@ Windows = list[Window]
 
 def parameters() -> dict[str, Any]:
     """The parameters that the SQL above always has: the defaults of CallingRules, OVERDUE, and the next holidays."""
-    yesterday = days.today() - timedelta(days=1)  # today, while the database's clock is behind this host's
+    yesterday = today() - timedelta(days=1)  # today, while the database's clock is behind this host's
     ahead = public_holidays.ahead(yesterday)
     holidays = ",".join(map(str, ahead))  # an array in PostgreSQL's words: a list costs 25 µs more
     return {**_usual(), "holidays": f"{{{holidays}}}"}

@@ -1,4 +1,4 @@
-"""What was summed up by other rules is summed up anew. Until then, these days are read from the rows.
+"""What was summed up by other rules is summed up anew. Until then it is read from the rows, or is 503 if it is much.
 
 A promise no longer counts as broken whose order was decided before it was late, and a reason with one of French's
 spaces before its colon is no longer another one. The version before, which may go on for some minutes, sums up days by
@@ -9,9 +9,10 @@ from django.db import migrations
 
 ANEW = """
 DELETE FROM agents_callday;
-INSERT INTO orders_changedday (account_id, day)
-SELECT DISTINCT account_id, day FROM orders_dayfigure
-WHERE dimension = 'reason' AND key <> btrim(key, E' \\t\\r\\n\\u00a0\\u202f');
+UPDATE orders_summedup SET until = NULL WHERE account_id IN (
+    SELECT account_id FROM orders_dayfigure
+    WHERE dimension = 'reason' AND key <> btrim(key, E' \\t\\r\\n\\u00a0\\u202f')
+);
 """
 
 

@@ -156,9 +156,9 @@ def _show(
     cut = ("rest" if len(rows) > MOST else "uncounted") if is_more else request.POST.get("cut", "")
     rows = rows[:MOST]
     able, called = _able_now([row for row in rows if seen.get(row.id, row.changes) == row.changes], action)
-    is_able = {row.id for row in able}
+    able_ids = {row.id for row in able}
     seen = seen or {row.id: row.changes for row in chain(able, rows)}
-    seen = dict(sorted(seen.items(), key=lambda each: each[0] not in is_able))  # what a press takes comes first
+    seen = dict(sorted(seen.items(), key=lambda each: each[0] not in able_ids))  # what a press takes comes first
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
     return show(

@@ -20,7 +20,7 @@ def find_account(email: str) -> Account:
     # An empty one, as of an unset variable in a script, does not mean a holder who has none.
     account = holders.filter(holder__email__iexact=email).first() if email else None
     if account is None:
-        raise CommandError(f"No account's holder has the address {email}. Create an account with create_account.")
+        raise CommandError(f"No account's holder has the address “{email}”. Create an account with create_account.")
     return account
 
 

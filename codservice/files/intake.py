@@ -99,7 +99,7 @@ _ERRORS = {
 }  # fmt: skip
 SHORTENED = re.compile(r"-?\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
 NO_NUMBER = "Is a long number that a spreadsheet has shortened. Format the column as text, and enter the numbers again."
-DATE = "Is a date that a spreadsheet made of something else. Format the column as text, and enter the values again."
+A_DATE = "Is a date that a spreadsheet made of something else. Format the column as text, and enter the values again."
 _DATE = re.compile(r"\d{4}-\d\d-\d\d( 00:00:00)?", re.ASCII)  # as `sheets` writes it
 FAILED = "Is an error from the spreadsheet's formula. Correct it, or enter the value."
 
@@ -108,7 +108,7 @@ def altered(cell: str) -> str:
     """What to say of a text, such as a SKU or a size, that a spreadsheet has altered; empty if it has not."""
     if SHORTENED.fullmatch(cell):
         return NO_NUMBER
-    return DATE if _DATE.fullmatch(cell) else ""
+    return A_DATE if _DATE.fullmatch(cell) else ""
 
 
 def has_failed(cell: str) -> bool:

@@ -77,7 +77,7 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
         if time.monotonic() - started > patience:
             patience = float("inf")
             answer = f"{status} {body.strip()}" if status else "nothing"
-            # Unless HOST is a loopback address, the answer does not say what is wrong.
+            # Where HOST is one address that is not loopback, the answer does not say what is wrong.
             say(f"Not ready yet: {web.url}/readyz answers {answer}. `manage.py check_service` says more.")
         return False
 

@@ -55,6 +55,10 @@ _SENTENCES = {
             _("The file has too much text in row %(row)s."),
         )
     },
+    # What the version before stored.
+    "We could not continue with this file. What is counted here was imported.": _(
+        "We could not continue with this file. What came before is done, as counted here."
+    ),
     # Values.
     "This field is required.": _("This is missing."),
     "This field is required without product_id.": _("This is missing."),

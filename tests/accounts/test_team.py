@@ -683,7 +683,7 @@ def test_operators_hand_an_account_over_and_turn_codes_off(alice: Account, membe
     gone.deactivate()
     User.objects.filter(pk=member(name="without an address").pk).update(email="")
     for nobody in ("x@example.com", gone.email, ""):  # to invite a colleague who is deactivated would be refused
-        with pytest.raises(CommandError, match=f"Nobody with the address {nobody} .* may sign in.* on the page People"):
+        with pytest.raises(CommandError, match=f"Nobody with the address “{nobody}” .* may sign in.* the page People"):
             call_command("hand_over_account", "--account", before, "--to", nobody, stdout=out)
     with pytest.raises(CommandError, match=f"{before} is already the holder of this account"):
         call_command("hand_over_account", "--account", before, "--to", before.upper(), stdout=out)

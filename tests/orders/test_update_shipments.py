@@ -74,7 +74,7 @@ def test_an_account_without_a_name_is_not_every_account(alice: Account, write: A
     """Nor is it the one of a holder who has no address."""
     order = order_in("confirmed", alice)
     User.objects.filter(pk=alice.holder_id).update(email="")
-    with pytest.raises(CommandError, match="No account's holder has the address"):
+    with pytest.raises(CommandError, match="No account's holder has the address “”"):
         call_command("update_shipments", write((order.id, "", "delivered", "")), "--account", "")
     assert statuses(order) == ["confirmed"]
 

@@ -180,7 +180,7 @@ def test_a_size_or_sku_of_which_a_spreadsheet_has_made_a_date_is_refused(browser
 
     assert upload.counts == {"imported": 2, "refused": 3}
     refused = RefusedRow.objects.filter(upload=upload).order_by("line")
-    assert [each.faults for each in refused] == [[[name, [intake.DATE]]] for name in ("size", "colour", "sku")]
+    assert [each.faults for each in refused] == [[[name, [intake.A_DATE]]] for name in ("size", "colour", "sku")]
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
     assert page.count("The spreadsheet has made a date of this.") == 3
 

@@ -25,7 +25,7 @@ const watch = (() => {
       const changed = part.dataset.needs === "order" ? state.changed.includes(chosen()) : state.changed.length > 0;
       part.disabled = !state.held || changed || pressing.isShut();
     }
-    pressing.resume(activeElement);
+    pressing.resume?.(activeElement); // missing in the version before, which may serve pressing.js during an upgrade
     document.querySelectorAll("[data-order]").forEach((card) => {
       card.classList.toggle("changed", !state.held || state.changed.includes(card.dataset.order));
     });

@@ -27,7 +27,7 @@ class Command(commands.Command):
         members = found.memberships.select_related("user")
         member = members.filter(user__email__iexact=to).first() if to else None
         nobody = CommandError(
-            f"Nobody with the address {to} works for this account and may sign in. Its holder must invite them"
+            f"Nobody with the address “{to}” works for this account and may sign in. Its holder must invite them"
             " first, or if they are deactivated, an operator must let them sign in again on the page People."
         )
         if member is None:
