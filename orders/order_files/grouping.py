@@ -150,7 +150,7 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
         f"items.{index}.{name}"
         for index, row in enumerate(entry)
         for name in _NAMES
-        if has_failed(row.cells.get(name, ""))
+        if has_failed(number_of(row.cells) if name == "external_id" else row.cells.get(name, ""))
     ]:
         return {path: [FAILED] for path in failed}
     if SHORTENED.fullmatch(number_of(first)):

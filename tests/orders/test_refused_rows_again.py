@@ -215,6 +215,17 @@ def test_a_formula_that_has_failed_in_a_report_keeps_the_order_above_out_again(
     assert (result["imported"], set(result["errors"][0]["errors"])) == (0, {"items.1.external_id"})
 
 
+def test_a_formula_that_has_failed_is_one_with_an_invisible_mark_too(alice: Account, write: Any) -> None:
+    """Such a file was given up as a whole, and a first row was imported as the order `#N/A`."""
+    nobody = dict.fromkeys(COLUMNS, "")
+    below = nobody | {"external_id": "\u200f#N/A", "product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    result, _ = run(write([row(external_id="1001"), below, nobody, row(external_id="\u200f#N/A")]), alice)
+
+    assert (result["imported"], result["refused"]) == (0, 2)
+    assert [[*each["errors"]] for each in result["errors"]] == [["items.1.external_id"], ["items.0.external_id"]]
+    assert all(said.startswith("Is an error") for each in result["errors"] for (said,) in each["errors"].values())
+
+
 @pytest.mark.parametrize(("number", "why"), [("x" * 70, "at most 64"), ("1,23457E+11", "as text"), ("#N/A", "formula")])
 def test_a_second_order_of_a_customer_is_told_first_that_its_number_cannot_be_used(
     alice: Account, write: Any, tmp_path: Path, number: str, why: str
