@@ -152,6 +152,7 @@ def test_sessions_in_a_dump_that_was_made_otherwise_are_not_restored(alice, tmp_
     """As in one by pg_dump itself, or by a version that kept them."""
     browser_of(alice.holder)
     file, data = tmp_path / "codservice.dump", new_data_folder(tmp_path / "restored")
+    assert [one(f"SELECT count(*) FROM {table}") for table in SESSIONS] == [1, 1]
     monkeypatch.setattr(dumps, "_SESSIONS", ())
     call_command("backup", str(file), stdout=StringIO())
 
