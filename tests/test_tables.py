@@ -597,9 +597,15 @@ XLS = (
 
 @reads_sheet
 @pytest.mark.parametrize("name", ["t.xls", "t.xlsx"])
-def test_a_spreadsheet_of_old_excel_whose_errors_we_cannot_see_is_refused(tmp_path: Path, name: str) -> None:
-    """Calamine reads them as empty cells: a fee that failed would be none."""
+@pytest.mark.parametrize("has_zip", [False, True])
+def test_a_spreadsheet_of_old_excel_whose_errors_we_cannot_see_is_refused(
+    tmp_path: Path, name: str, has_zip: bool
+) -> None:
+    """Calamine reads them as empty cells: a fee that failed would be none. A theme within is a ZIP file."""
     (tmp_path / name).write_bytes(zlib.decompress(base64.b64decode(XLS)))
+    if has_zip:
+        with zipfile.ZipFile(tmp_path / name, "a") as theme:
+            theme.writestr("theme/theme1.xml", "<a/>")
     with pytest.raises(UnreadableTable, match=r"may be an \.xls or have a password"):
         Table(tmp_path / name)
 

@@ -94,7 +94,9 @@ def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
 
 
 def _write_rows(file: IO[bytes]) -> None:
-    if not zipfile.is_zipfile(file):  # in .xls, Calamine reads errors as empty cells, and we cannot tell them
+    # In .xls, Calamine reads errors as empty cells, and we cannot tell them. `is_zipfile` finds the ZIP files within.
+    file.seek(0)
+    if file.read(4) != b"PK\3\4":
         raise UnreadableSheet(_NO_ZIP)
     with zipfile.ZipFile(file) as parts:
         size = sum(part.file_size for part in parts.infolist())
