@@ -191,6 +191,9 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
         ("Commandes, novembre\nNom, prénom;Tél;Wilaya\nA, B;1;Alger\n", ["nom,_prénom", "tél", "wilaya"], 3),
         ("sku;stock\nA;2,5\n", ["sku", "stock"], 2),
         ("nom;adresse\nA;12, rue B, Alger\n", ["nom", "adresse"], 2),
+        ("nom; adresse\nA; 12, rue B, Alger\n", ["nom", "adresse"], 2),
+        ("nom, adresse\nAli, rue; bât A; Alger\n", ["nom", "adresse"], 2),
+        ("sku; prix\nA; 1,250,000\n", ["sku", "prix"], 2),
     ],
 )
 def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names: list[str], line: int) -> None:
