@@ -64,9 +64,10 @@ class SinceShown(Form):
     def _overwrites(self, name: str) -> bool:
         if self._is_unreadable:
             return True
-        if name not in self.cleaned_data:
-            return False
         field, shown, now = self.fields[name], self._shown.get(name), self._now.get(name)
+        # Equal values first: a field that tidies what it reads finds a change in a stored text that it would tidy.
+        if name not in self.cleaned_data or now == shown:
+            return False
         return field.has_changed(_read(field, shown), now) and field.has_changed(_read(field, now), self[name].data)
 
     @cached_property

@@ -123,6 +123,15 @@ def test_what_somebody_else_has_changed_stays_if_one_changes_something_else(brow
     assert (robe.name, robe.price, robe.is_active, robe.script) == ("Robe d'été", 1, False, "S, M")
 
 
+def test_what_a_form_would_tidy_has_not_changed_by_that(browser: Client, robe: Product) -> None:
+    """Such as a text of invisible characters, which the API takes."""
+    Product.objects.filter(id=robe.id).update(script="\u200b")
+    sent = GOOD | {"script": "\u200b", "seen": seen(browser, robe)}
+    assert browser.post(f"{PAGE}/{robe.id}", sent).status_code == 302
+    robe.refresh_from_db()
+    assert (robe.name, robe.script) == ("Robe kabyle", "")
+
+
 def test_an_amount_that_was_shown_in_another_language_has_not_changed(browser: Client, robe: Product) -> None:
     Product.objects.filter(id=robe.id).update(price=Decimal("4500.50"))
     shown = browser.get(f"{PAGE}/{robe.id}", headers={"Accept-Language": "fr"}).context["form"].initial
