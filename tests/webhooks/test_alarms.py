@@ -154,16 +154,21 @@ def test_who_does_not_want_it_is_not_told(alice: Account, webhook: Webhook, chan
     assert mail.outbox == []
 
 
-@pytest.mark.parametrize("closed", ["account", "holder"])
-def test_who_could_not_be_told_is_told_later(alice: Account, webhook: Webhook, closed: str) -> None:
+@pytest.mark.parametrize(
+    ("rows", "closed"), [(Account, {"is_active": False}), (User, {"is_active": False}), (User, {"email": ""})]
+)
+def test_who_could_not_be_told_is_told_later(
+    alice: Account, webhook: Webhook, rows: type[Account | User], closed: dict[str, Any]
+) -> None:
     """Not that it is well again: nobody was told that it failed."""
-    rows = Account.objects.filter(id=alice.id) if closed == "account" else User.objects.filter(id=alice.holder_id)
+    row = alice if rows is Account else alice.holder
+    open_ = {name: getattr(row, name) for name in closed}
     attempt(alice, "status")
     let_pass(hours=2)
-    rows.update(is_active=False)
+    rows.objects.filter(id=row.id).update(**closed)
     assert tasks.tell_of_failing() == 0
 
-    rows.update(is_active=True)
+    rows.objects.filter(id=row.id).update(**open_)
 
     assert tasks.tell_of_failing() == 1
     assert "For an hour" in mail.outbox[0].body
