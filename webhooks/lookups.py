@@ -69,8 +69,9 @@ class Lookups:
             self._threads -= 1
             if addresses:
                 self._looked_up.pop(name, None)
-                self._looked_up[name] = (time.monotonic(), addresses)
-                while not self._known(oldest := next(iter(self._looked_up))):
+                now = time.monotonic()
+                self._looked_up[name] = (now, addresses)
+                while now - self._looked_up[oldest := next(iter(self._looked_up))][0] >= KEPT:
                     del self._looked_up[oldest]
             for transfer in self._by_name.pop(name):
                 if self._held.pop(id(transfer), None) is not None:  # otherwise its time was over

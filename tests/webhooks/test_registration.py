@@ -1,5 +1,6 @@
 """Which URLs may be registered, and that the URL stored is the one dialled."""
 
+import itertools
 import re
 import socket
 import threading
@@ -208,6 +209,20 @@ def test_answers_are_kept_no_longer_than_they_are_valid(names, monkeypatch):
         clock[0] += 61
 
     assert (len(lookups._looked_up), len(lookups._told)) == (1, 1)
+
+
+def test_an_answer_is_used_though_it_expires_before_the_next_look_at_the_clock(names, monkeypatch):
+    """As when the machine was asleep in between."""
+    clock = itertools.count(1000.0, 61.0)
+    monkeypatch.setattr("webhooks.lookups.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    names["shop.example"] = ["8.8.8.8"]
+    lookups = Lookups(lambda: None, local_names=False)
+    lookups.addresses(Transfer(Post(uuid4(), "https://shop.example/", "order.confirmed", b"", [], 1), 1000.0))
+
+    answers = []
+    eventually(lambda: answers.extend(lookups.answered()) or answers)
+
+    assert [addresses for _transfer, addresses in answers] == [["8.8.8.8"]]
 
 
 def test_a_resolver_that_hangs_holds_nothing_up(names, monkeypatch):
