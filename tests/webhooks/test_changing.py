@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
@@ -631,6 +632,24 @@ def test_one_with_ten_recoveries_gets_another_when_one_is_over(
     assert Recovery.objects.count() == 10
     rest()
     recover(api, webhook)
+
+
+def test_of_many_recoveries_that_begin_at_once_ten_do(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = timezone.now() - timedelta(hours=1)
+    monkeypatch.setattr(recovery, "SECONDS", -1)
+
+    def begins(_number: int) -> bool:
+        try:
+            # In `note` it has counted, and the others do so before it ends.
+            recovery.recover(alice.id, webhook.id, since=since, note=lambda: time.sleep(0.05))
+        except recovery.StillRecovering:
+            return False
+        return True
+
+    assert sum(at_once(12, begins)) == 10
+    assert Recovery.objects.count() == 10
 
 
 def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_others(
