@@ -525,7 +525,7 @@ def test_two_of_one_name_are_told_apart(
 
 
 def test_by_merchant_the_page_says_whose_orders_wait(
-    order_at: Any, alice: Account, charlie: Account, supervisor: User
+    order_at: Any, alice: Account, charlie: Account, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those who wait for a day or longer come first, whether or not anything happened to them in the period."""
     charlie.name, now = f"{alice.name} 2", timezone.now()
@@ -548,6 +548,10 @@ def test_by_merchant_the_page_says_whose_orders_wait(
     assert quote(f'"{charlie.name}"') in bars[0].link, "by the name, which the list shows"
     assert [sum(bar.parts) for bar, _parts in context["backlog"]] == [4, 0, 1, 0, 0, 1]
     assert browser.get(PAGE).context["waiting"] == []
+
+    monkeypatch.setattr(charts, "MOST_ROWS", 2)  # without the namesake, from whom the second is still told apart
+    fewer = [bar for bar, _parts in browser.get(PAGE, {"by": "merchant"}).context["waiting"]]
+    assert [browser.get(bar.link).context["cl"].result_count for bar in fewer] == [3, 2]
 
 
 def test_the_orders_of_one_merchants_figure_are_found_among_that_merchants_changes(
