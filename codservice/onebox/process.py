@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from codservice.errors import CannotStart
 from codservice.run.kernel import STOPS, die_with_parent, name_process, stops_held_back
 
 LOG_BYTES = 8 << 20
@@ -186,6 +187,9 @@ def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) 
             print(end.code, file=sys.stderr)
             return 1
         return end.code or 0
+    except CannotStart as error:
+        print(f"codservice: {error}", file=sys.stderr)
+        return 1
     except BaseException:
         traceback.print_exc()
         return 1
@@ -195,7 +199,7 @@ def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) 
 
 def _flush() -> None:
     """Flush stdout and stderr; a full disk or a closed pipe does not matter."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed before we started
         with contextlib.suppress(OSError):
             stream.flush()
 

@@ -374,3 +374,26 @@ def test_a_log_that_grows_is_begun_anew_beside_its_process(tmp_path, is_full):
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE) == 0
     assert is_full or kept.read_text().splitlines()[1:] == ["x" * 2000], "after the line that says when it started"
+
+
+def fork(target: str) -> subprocess.CompletedProcess[str]:
+    """What a fork that runs `target` says and returns, where stdout was closed before."""
+    code = f"""
+import sys
+from codservice.errors import CannotStart
+from codservice.onebox.process import Process, spawn
+{target}
+sys.exit(spawn(Process("fork", target=target)).wait())
+"""
+    closed = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", code]
+    return subprocess.run(closed, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_fork_needs_no_stdout():
+    done = fork("def target(): return 3")
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_a_fork_that_cannot_start_says_why_in_one_line():
+    done = fork("def target(): raise CannotStart('The port is taken.')")
+    assert (done.returncode, done.stderr) == (1, "codservice: The port is taken.\n")
