@@ -91,6 +91,8 @@ def postgres(layout: Layout, *, sessions: int = 60) -> Process:
         if not layout.cluster.exists():
             _make_cluster(layout, programs, user)
         _stop_orphan(layout.cluster)
+        # No server of ours is left, and any process may have the number in the socket's lock file by now.
+        layout.postgres_socket.with_name(layout.postgres_socket.name + ".lock").unlink(missing_ok=True)
         if layout.cluster.stat().st_uid != user.uid:
             _give(layout.cluster, user)
         layout.cluster.chmod(0o700)  # PostgreSQL refuses a folder that others can enter, as they may a copy
@@ -243,7 +245,7 @@ def _give(folder: Path, user: ServerUser) -> None:
 
 def _pid_file(cluster: Path) -> list[str]:
     try:
-        return (cluster / "postmaster.pid").read_text().splitlines()
+        return (cluster / "postmaster.pid").read_text(errors="replace").splitlines()
     except OSError:
         return []
 
@@ -255,16 +257,15 @@ def _status(cluster: Path) -> str:
 
 
 def _stop_orphan(cluster: Path) -> None:
-    """Stop a server that outlived its supervisor, and delete a pid file that names some other process.
+    """Stop a server that outlived its supervisor, and delete a pid file that names none or some other process.
 
     Never by SIGKILL: a clean stop writes everything, and the next start recovers from an immediate one.
     """
     lines = _pid_file(cluster)
-    if not lines or not lines[0].lstrip("-").isdigit():
-        return
-    pid = abs(int(lines[0]))
-    if not _is_postmaster(pid, cluster):
-        # After a reboot or in a new container, any process may have the number, and PostgreSQL would refuse to start.
+    pid = abs(int(lines[0])) if lines and lines[0].lstrip("-").isdecimal() else None
+    if pid is None or not _is_postmaster(pid, cluster):
+        # After a reboot or in a new container, any process may have the number, and a power cut may leave the file
+        # empty: PostgreSQL would refuse to start.
         (cluster / "postmaster.pid").unlink(missing_ok=True)
         return
     for signum in (signal.SIGINT, signal.SIGQUIT):

@@ -24,7 +24,7 @@ import redis
 from codservice import data_folder
 from codservice.data_folder import Layout
 from codservice.onebox.binaries import ServerUser
-from codservice.onebox.postgres import _give, _nobody
+from codservice.onebox.postgres import _give, _nobody, make_runtime, server_user
 from tests.harness.background import eventually
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive
@@ -54,13 +54,18 @@ def test_whatever_ends_it_the_next_start_goes_on(run):
 
     assert service.stop() == 0
     assert not [line for pid, line in below.items() if is_alive(pid)]
-    # A pid file that names another process, as after a reboot, or in a container, where process ids are small and
-    # taken. And what was opened to others, as in a copy of it, or after `chmod -R` on the data folder.
-    pid_file = layout.cluster / "postmaster.pid"
-    pid_file.write_text(f"{os.getpid()}\n{layout.cluster}\n1\n5432\n\n\n1 1\nready\n")
-    layout.cluster.chmod(0o755)
-    layout.secrets.chmod(0o755)
-    service = run().wait_until_up()
+    # Pid files that name another process of the server's user, as after a reboot, or in a container, where process ids
+    # are small and taken. And what was opened to others, as in a copy of it, or after `chmod -R` on the data folder.
+    pid_file, user = layout.cluster / "postmaster.pid", server_user(layout)
+    make_runtime(layout, user, layout.postgres_socket)
+    with subprocess.Popen(["/bin/sleep", "infinity"], **user.options()) as other, contextlib.ExitStack() as at_end:
+        at_end.callback(other.kill)
+        for left in (pid_file, layout.postgres_socket.with_name(".s.PGSQL.5432.lock")):
+            left.write_text(f"{other.pid}\n{layout.cluster}\n1\n5432\n\n\n1 1\nready\n")
+            os.chown(left, user.uid, user.gid)
+        layout.cluster.chmod(0o755)
+        layout.secrets.chmod(0o755)
+        service = run().wait_until_up()
     assert service.query("SELECT number FROM kept") == 7
     assert layout.secrets.read_text() == made
     assert stat.S_IMODE(layout.cluster.stat().st_mode) == 0o700
@@ -83,6 +88,11 @@ def test_whatever_ends_it_the_next_start_goes_on(run):
     service = run().wait_until_up()
     assert service.query("SELECT number FROM kept") == 7
     assert service.stop() == 0
+    for left in (b"", b"\xff\0"):  # as a power cut may leave it
+        pid_file.write_bytes(left)
+        service = run().wait_until_up()
+        assert service.query("SELECT number FROM kept") == 7
+        assert service.stop() == 0
 
 
 def is_locked(folder: Path) -> bool:
