@@ -10,7 +10,7 @@ import stat
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 SETTLED_SECONDS = 15.0
@@ -97,10 +97,14 @@ def return_memory_soon() -> None:
 
 def _sockets() -> Iterator[socket.socket]:
     """Yield the sockets of this process, as duplicates."""
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # it was closed meanwhile
-            if stat.S_ISSOCK(os.stat(int(name)).st_mode):
-                with socket.socket(fileno=os.dup(int(name))) as each:
+    try:
+        opened: Iterable[int] = map(int, os.listdir("/proc/self/fd"))
+    except OSError:  # no /proc, or no file is left to read it with
+        opened = range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    for number in opened:
+        with suppress(OSError):  # it is closed
+            if stat.S_ISSOCK(os.stat(number).st_mode):
+                with socket.socket(fileno=os.dup(number)) as each:
                     yield each
 
 

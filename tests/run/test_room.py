@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import socket
 import threading
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -300,7 +302,10 @@ async def test_who_reads_a_little_now_and_then_is_disconnected_too(monkeypatch: 
     assert len(client.answer) < MIB // 2
 
 
-def test_a_connection_is_dropped_whoever_holds_it() -> None:
+@pytest.mark.parametrize("proc", ["with /proc", "without"])
+def test_a_connection_is_dropped_whoever_holds_it(monkeypatch: Any, proc: str) -> None:
+    if proc == "without":
+        monkeypatch.setattr(os, "listdir", Mock(side_effect=FileNotFoundError))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         one, other = (socket.create_connection(listener.getsockname(), timeout=PATIENCE) for _ in range(2))
         held = [listener.accept()[0] for _ in range(2)]
