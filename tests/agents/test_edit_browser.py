@@ -242,7 +242,7 @@ def test_who_goes_back_to_the_call_is_asked_about_what_is_not_saved(
         expect(page.get_by_label("Quantity of Robe")).to_have_value("5")
 
 
-def test_so_is_who_has_saved_and_gone_back_to_write_more(visit: Visits, order: Order, agent: User) -> None:
+def test_so_is_who_has_gone_back_to_what_was_refused(visit: Visits, order: Order, agent: User) -> None:
     """A browser may show the page as it was left. Playwright turns this off, so that only its event is tried."""
     visited = visit()
     page = edit_next(visited)
@@ -253,6 +253,27 @@ def test_so_is_who_has_saved_and_gone_back_to_write_more(visit: Visits, order: O
     page.keyboard.type("2")
     with visited.asked():
         page.get_by_role("link", name="Back to the call").click()
+
+
+def test_who_has_saved_and_goes_back_writes_more_on_a_fresh_page(page: Page, order: Order) -> None:
+    """The page as it was left would be refused as out of date, and ask about what is saved."""
+    quantity, save = page.get_by_label("Quantity of Robe"), page.get_by_role("button", name="Save the changes")
+    back = page.get_by_role("link", name="Back to the call")
+    call = back.evaluate("link => link.href")
+    quantity.fill("2")
+    page.route(call, lambda route: route.fulfill(status=204), times=1)  # or the page would be left
+    with page.expect_response(call):
+        save.click()
+    with page.expect_event("load"):
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    expect(quantity).to_have_value("2")
+    quantity.click()
+    back.click()
+    calls(page, order.customer_name)
+    page.go_back()
+    quantity.fill("3")
+    save.click()
+    assert saved(page, order) == [("Robe", 3)]
 
 
 @pytest.mark.parametrize(

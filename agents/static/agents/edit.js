@@ -173,15 +173,21 @@
     const isSaved = isElsewhere && await isStillHeld();
     if (isPage || isSaved) form.dataset.sent = "";
     if (isPage) return form.submit(); // refused forms can be sent again safely
-    if (isSaved) return location.assign(form.querySelector(".bar a").href);
+    if (isSaved) {
+      form.dataset.saved = "";
+      return location.assign(form.querySelector(".bar a").href);
+    }
     if (!isElsewhere) failed.textContent = failed.dataset.says;
     if (isSaved === null) failed.textContent = pressing.away; // perhaps saved
     pressing.endSending();
     watch.look(); // says so if the customer or the session is gone
   });
 
+  // Gone back to, to write more: what is saved has another version now.
   addEventListener("pageshow", ({ persisted }) => {
-    if (persisted) delete form.dataset.sent; // gone back to, to write more
+    if (!persisted) return;
+    if ("saved" in form.dataset) location.reload();
+    else delete form.dataset.sent;
   });
 
   /** Whether the customer is still the agent's, who then is signed in too; null if no answer comes. */
