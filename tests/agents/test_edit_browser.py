@@ -374,6 +374,19 @@ def test_what_has_the_focus_lies_under_neither_the_head_nor_the_bar(visit: Visit
     assert False not in seen
 
 
+def test_nor_on_a_low_screen_under_what_is_told(visit: Visits, alice: Account, agent: User) -> None:
+    order = make_order(alice)
+    page = edit_next(visit(viewport={"width": 740, "height": 360}))
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "Boutique"))
+    warned(page, "Already canceled by Boutique at")
+    seen = []
+    for key in ["Tab"] * 30 + ["Shift+Tab"] * 30:
+        page.keyboard.press(key)
+        seen.append(page.evaluate(SEEN))
+    assert seen.count(True) > 20
+    assert False not in seen
+
+
 def test_a_sku_is_not_broken_at_its_hyphen(visit: Visits, alice: Account, agent: User) -> None:
     for length in range(6, 18):
         product = ProductFactory(account=alice, name=f"Kaftan {'n' * length}", sku=f"KAF-{length}")
