@@ -573,6 +573,23 @@ def test_an_agent_at_work_keeps_the_customer_though_the_clock_is_set_back(
         page.keyboard.press("Shift")
 
 
+def test_so_does_one_who_comes_back_to_a_computer_that_slept(visit: Visits, alice: Account, agent: User) -> None:
+    """In some browsers, performance.now() stands still meanwhile."""
+    customers(alice, 1)
+    person = visit()
+    person.page.clock.install()
+    page = call(person)
+    page.wait_for_load_state()
+    page.clock.set_system_time(timezone.now() + timedelta(seconds=570))
+    Claim.objects.update(expires_at=Now() + timedelta(seconds=30))
+    with page.expect_response("**/state/*"):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("#lease")).to_contain_text("This customer goes back to the queue in a minute")
+    page.keyboard.press("Shift")
+    expect(page.locator("#lease")).to_be_empty()
+    assert Claim.objects.get().expires_at > timezone.now() + timedelta(minutes=9)
+
+
 def test_two_agents_call_two_customers(visit: Visits, alice: Account, agent: User, colleague: User) -> None:
     orders = customers(alice, 2)
     samira, person = visit().sign_in("samira"), visit()

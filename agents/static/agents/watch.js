@@ -74,6 +74,7 @@ const watch = (() => {
     if (answer) {
       state = answer;
       leaseEnds = Date.now() + answer.lease * 1000;
+      if (answer.lease < said.lease - said.keptEvery) lastKept = -Infinity; // performance.now may not count a sleep
       for (const field of document.getElementsByName("csrfmiddlewaretoken")) {
         Object.assign(field, { value: answer.token, autocomplete: "off" }); // or Safari would restore it on the way back
       }
