@@ -202,12 +202,25 @@ def test_a_page_that_has_sent_a_file_sends_another_when_it_is_gone_back_to(
     path = tmp_path / "orders.csv"
     path.write_text("a;b\n1;2\n")
     page = visit().sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
+    page.get_by_role("heading", level=1).click()  # or the browser would never ask
+    page.locator("#file").set_input_files(path)
     page.evaluate("document.querySelector('#upload button').disabled = true")
     with page.expect_navigation():
         page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
     page.locator("#file").set_input_files(path)
     page.get_by_role("button", name="Send the file").click()
     page.wait_for_url("**/account/uploads/*")
+
+
+def test_a_file_that_is_chosen_and_not_sent_stays_chosen_when_its_page_is_gone_back_to(
+    visit: Callable[..., Visit], alice: Account
+) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
+    page.get_by_role("heading", level=1).click()
+    page.locator("#file").set_input_files(__file__)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    page.wait_for_timeout(500)
+    expect(page.locator("#file")).to_have_value(re.compile("test_browser.py$"))
 
 
 def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(

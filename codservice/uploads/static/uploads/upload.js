@@ -89,4 +89,4 @@ form.addEventListener("submit", async (event) => {
 });
 
 // Shown again as it was left, by going back, it would still be sending.
-addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
+addEventListener("pageshow", ({ persisted }) => persisted && form.querySelector("button").disabled && reload());
