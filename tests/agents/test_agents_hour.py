@@ -435,6 +435,24 @@ def test_a_merchants_cancel_is_told_and_nothing_can_be_pressed(visit: Visits, al
     assert CallNote.objects.count() == 0
 
 
+def test_it_is_told_by_scripts_of_two_versions_too(visit: Visits, alice: Account, agent: User) -> None:
+    """During an upgrade, the version before may serve pressing.js, which did not return `resume`."""
+    (order,) = customers(alice, 1)
+    person = visit()
+    person.page.route("**/pressing*.js", of_the_version_before)
+    page = call(person)
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "Boutique"))
+    warned(page, "Already canceled by Boutique at")
+    expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
+
+
+def of_the_version_before(route: Route) -> None:
+    answer = route.fetch()
+    script = answer.text()
+    assert ", resume }" in script
+    route.fulfill(response=answer, body=script.replace(", resume }", " }"))
+
+
 def test_what_is_told_is_read_out_once_however_its_words_are_spaced(visit: Visits, alice: Account, agent: User) -> None:
     (order,) = customers(alice, 1)
     person = visit()
