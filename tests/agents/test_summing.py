@@ -342,6 +342,7 @@ def test_a_move_of_yesterday_changes_what_was_promised_for_today(alice: Account)
     CallNote.objects.update(created_at=F("created_at") - timedelta(days=3))
     summing.sum_up()
     assert_equal()
+    assert at < CallPart.objects.get().until, one("SELECT json_agg(a) FROM pg_stat_activity a")  # held back by whom?
     assert sum(CallFigure.objects.filter(dimension="all").values_list("promises", flat=True)) == 1
     moved = at - timedelta(days=1)
     StatusChange.objects.create(
