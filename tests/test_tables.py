@@ -189,6 +189,7 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
         ("Robes | Sacs | Été | 2026\n\nsku;price\nA;1|2\n", ["sku", "price"], 4),
         ("a|b|c|d\n1|2, x|3|4|\n", ["a", "b", "c", "d"], 2),
         ("Commandes, novembre\nNom, prénom;Tél;Wilaya\nA, B;1;Alger\n", ["nom,_prénom", "tél", "wilaya"], 3),
+        ("Commandes, novembre\nNom, prénom;Tél;2e;Wilaya\nA, B;1;2;Alger\n", ["nom,_prénom", "tél", "2e", "wilaya"], 3),
         ("sku;stock\nA;2,5\n", ["sku", "stock"], 2),
         ("nom;adresse\nA;12, rue B, Alger\n", ["nom", "adresse"], 2),
         ("nom; adresse\nA; 12, rue B, Alger\n", ["nom", "adresse"], 2),

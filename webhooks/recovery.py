@@ -33,11 +33,10 @@ _TURN = 100  # webhooks at most
 
 _stopping = threading.Event()
 
-# Of several recoveries that begin at once, each counts those before it: the webhook's row is locked first, and only the
-# next statement counts.
-_LOCK_AND_UNTIL = """
-SELECT least(%(until)s::timestamptz, now() + interval '1 minute'),
-    (SELECT id FROM webhooks_webhook WHERE id = %(webhook_id)s AND account_id = %(account_id)s FOR NO KEY UPDATE)
+# Of several recoveries of a webhook that begin at once, each counts those before it: they begin one by one, and only
+# the next statement counts. The row of the webhook is not locked for it, since a batch of a worker holds it for long.
+_BEGIN_ALONE = """
+SELECT least(%s::timestamptz, now() + interval '1 minute'), pg_advisory_xact_lock(hashtextextended(%s::text, 0))
 """
 
 # The search begins and ends at events that are a day before and after the period, whose places in the feed are surely
@@ -46,6 +45,12 @@ SELECT least(%(until)s::timestamptz, now() + interval '1 minute'),
 # index but come from the clocks of web hosts, which may be wrong, so the event's time is checked too. One that is still
 # to come, as the database's clock was set back, says nothing about places.
 _BEGIN = """
+WITH webhook AS MATERIALIZED (
+    SELECT id, account_id FROM webhooks_webhook
+    WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL AND is_active
+        AND (SELECT count(*) FROM webhooks_recovery WHERE webhook_id = %(webhook_id)s) < %(most)s
+    FOR KEY SHARE
+)
 INSERT INTO webhooks_recovery (id, account_id, webhook_id, since, until, position, event_id, stop_at)
 SELECT %(id)s, account_id, id, %(since)s, %(until)s,
     coalesce((SELECT position FROM webhooks_event WHERE id < %(first_id)s AND created_at < %(first_at)s
@@ -53,9 +58,7 @@ SELECT %(id)s, account_id, id, %(since)s, %(until)s,
     'ffffffff-ffff-ffff-ffff-ffffffffffff',
     least(webhooks_feed_position(), (SELECT position FROM webhooks_event WHERE id >= %(last_id)s
         AND created_at BETWEEN %(last_at)s AND now() AND position IS NOT NULL ORDER BY id LIMIT 1))
-FROM webhooks_webhook
-WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL AND is_active
-    AND (SELECT count(*) FROM webhooks_recovery WHERE webhook_id = %(webhook_id)s) < %(most)s
+FROM webhook
 RETURNING id
 """
 
@@ -154,8 +157,8 @@ def recover(
     id_ = uuid7()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         # Later changes are not part of it. The minute is for changes that are dated after the one before them.
-        cursor.execute(_LOCK_AND_UNTIL, {"account_id": account_id, "webhook_id": webhook_id, "until": until})
-        until, _webhook = cursor.fetchone()
+        cursor.execute(_BEGIN_ALONE, [until, webhook_id])
+        until, _lock = cursor.fetchone()
         first, last = since - feed.LONGEST_TRANSACTION, until + feed.LONGEST_TRANSACTION
         cursor.execute(
             _BEGIN,

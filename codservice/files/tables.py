@@ -262,8 +262,8 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
         first = line or first
     outside = _outside_quotes(file, line)
     # The sign of the last row with only one: a header of two columns, or a title if the next row lacks it. It is also a
-    # title if a blank follows the sign, as in text, and the next row has another sign that stands as in no text or
-    # amount: without a blank or a digit behind it.
+    # title if a blank follows the sign, as in text, and the next row has another sign that mostly stands as in no
+    # text or amount: without a blank or a digit behind it.
     single, is_text = "", False
     for _title in range(MAX_TITLES + 1):
         signs = [each for each in outside if each in ",;\t"]
@@ -277,7 +277,9 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
         is_sure = bars >= SURE_BARS and ("|" in outside or not line)
         if bars and not single and (is_same or is_sure):  # a single line with bars may be a title
             return "|", 0
-    is_title = is_text and not all(re.search(f"{each}[ \\d]", outside) for each in {*signs} - {single})
+    is_title = is_text and any(
+        2 * len(re.findall(f"{each}[ \\d]", outside)) <= outside.count(each) for each in {*signs} - {single}
+    )
     if single and (len(signs) < 2 or (single in outside and not is_title)):
         return single, 0
     return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0

@@ -99,8 +99,8 @@ def _sockets() -> Iterator[socket.socket]:
     """Yield the sockets of this process, as duplicates."""
     try:
         opened: Iterable[int] = map(int, os.listdir("/proc/self/fd"))
-    except OSError:  # no /proc, or no file is left to read it with
-        opened = range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    except OSError:  # no /proc
+        opened = range(min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 16))
     for number in opened:
         with suppress(OSError):  # it is closed
             if stat.S_ISSOCK(os.stat(number).st_mode):

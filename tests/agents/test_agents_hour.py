@@ -608,6 +608,22 @@ def test_so_does_one_who_comes_back_to_a_computer_that_slept(visit: Visits, alic
     assert Claim.objects.get().expires_at > timezone.now() + timedelta(minutes=9)
 
 
+def test_a_service_that_keeps_nobody_is_not_asked_at_each_move(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    person, asked = visit(), []
+    page = call(person)
+    page.wait_for_load_state()
+    page.route("**/keep/*", lambda route: (asked.append(route.request.url), route.fulfill(status=503)))
+    Claim.objects.update(expires_at=Now() + timedelta(seconds=30))
+    with page.expect_response("**/state/*"):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    for place in range(1, 20):
+        page.mouse.move(place, place)
+        page.wait_for_timeout(100)  # for the answers
+    assert 1 <= len(asked) <= 2, "once after each look, which comes every four seconds"
+    person.wrongs.clear()
+
+
 def test_two_agents_call_two_customers(visit: Visits, alice: Account, agent: User, colleague: User) -> None:
     orders = customers(alice, 2)
     samira, person = visit().sign_in("samira"), visit()

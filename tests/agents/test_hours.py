@@ -315,7 +315,7 @@ def test_a_public_holiday_lasts_until_the_databases_midnight(alice: Account, mon
     rules(alice, keeps_holidays=True)
     order, today = make_order(alice), days.today()
     monkeypatch.setattr(public_holidays, "_known", lambda: [(today, "Eid al-Fitr (estimated)")])
-    monkeypatch.setattr(days, "today", lambda: today + timedelta(days=1))
+    monkeypatch.setattr(hours, "today", lambda: today + timedelta(days=1))
     assert today not in windows(order)
 
 

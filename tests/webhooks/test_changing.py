@@ -17,8 +17,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice.accounts.models import Account
-from tests.harness.background import PATIENCE, at_once, eventually
+from tests.harness.background import PATIENCE, at_once, eventually, open_transaction
 from tests.harness.client import ApiClient
+from tests.harness.database import one
 from tests.harness.deliveries import pass_time, publish, statuses
 from webhooks import delivery, events, feed, recovery, registry, resending, serializers, tasks
 from webhooks.engine import Engine
@@ -575,8 +576,8 @@ def test_who_recovers_much_and_often_holds_up_nobody_else(
     Webhook.objects.update(events=[KIND])
     monkeypatch.setattr(recovery, "SECONDS", -1)
     since = timezone.now() - timedelta(hours=1)
-    for account, one in ((alice, webhook), (alice, webhook), (alice, webhook), (charlie, others)):
-        recovery.recover(account.id, one.id, since=since)
+    for account, each in ((alice, webhook), (alice, webhook), (alice, webhook), (charlie, others)):
+        recovery.recover(account.id, each.id, since=since)
     step, steps = recovery._step, list[UUID]()
 
     def noted(id_: UUID) -> tuple[int, bool, bool]:
@@ -644,6 +645,7 @@ def test_of_many_recoveries_that_begin_at_once_ten_do(
     monkeypatch.setattr(recovery, "SECONDS", -1)
 
     def begins(_number: int) -> bool:
+        one("SELECT set_config('lock_timeout', '0', false)")  # the last waits for all the others
         try:
             # In `note` it has counted, and the others do so before it ends.
             recovery.recover(alice.id, webhook.id, since=since, note=lambda: time.sleep(0.05))
@@ -653,6 +655,15 @@ def test_of_many_recoveries_that_begin_at_once_ten_do(
 
     assert sum(at_once(12, begins)) == 10
     assert Recovery.objects.count() == 10
+
+
+def test_a_recovery_begins_beside_a_batch_of_another(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "SECONDS", -1)
+    with open_transaction(lambda: Webhook.objects.select_for_update(no_key=True).get()):
+        recovery.recover(alice.id, webhook.id, since=timezone.now() - timedelta(hours=1))
+    assert Recovery.objects.count() == 1
 
 
 def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_others(

@@ -91,7 +91,8 @@ const watch = (() => {
       leaseEnds = Date.now() + answer.lease * 1000;
       showLease();
     } else {
-      look();
+      await look();
+      lastKept = performance.now(); // whatever it found, no sooner again
     }
   }
 
