@@ -13,7 +13,6 @@ def main() -> None:
     Without demo data the service starts too: once it is used, somebody else may hold the demo account.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
-    os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)  # else each run would leave a file of counters there
     import django
     from django.conf import settings
 
