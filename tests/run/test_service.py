@@ -66,6 +66,16 @@ def test_service_from_nothing_to_its_second_start(run):
     assert service.stop() == 0
 
 
+def test_a_demo_starts_with_its_orders_and_tells_its_password(run):
+    """Its data are made by a fork of the process that counts for /metrics, with the counters of that process."""
+    service = run(module="codservice.onebox", DEMO="1").wait_until_up()
+
+    assert len(re.findall("the password of each is", service.said())) == 1
+    assert "Traceback" not in service.said()
+    assert service.query("SELECT count(*) FROM orders_order") == 200
+    assert service.stop() == 0
+
+
 def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run, tmp_path):
     where = {"DJANGO_SETTINGS_MODULE": "tests.harness.static_root", "STATIC_ROOT": str(tmp_path / "static")}
     key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
