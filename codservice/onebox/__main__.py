@@ -31,10 +31,9 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
             raise CannotStart(
                 f"Another codservice already runs on DATA_DIR {layout.data}. Stop it, or set another DATA_DIR."
             )
-        web.address(alone=True)
-        if not is_set("SECRET_KEY"):
-            secrets(layout.data)
-        with lock:
+        with lock, web.hold():
+            if not is_set("SECRET_KEY"):
+                secrets(layout.data)
             try:
                 listed = list_processes(layout, web)
                 with kept_from_cleaners(layout):

@@ -41,15 +41,31 @@ class Web:
             threads=_number("WEB_THREADS", 2, most=64),
         )
 
-    def address(self, *, alone: bool = False) -> str:
-        """Return the IP address of HOST once we can listen at its PORT.
+    def address(self) -> str:
+        """Return the IP address of HOST once we can listen at its PORT beside others that share it, as granian does.
 
-        Either `alone`, or beside others that share the port, as granian does. Raises `CannotStart` if we cannot within
-        PORT_SECONDS."""
+        Raises `CannotStart` if we cannot within PORT_SECONDS."""
+        with self._bound(shared=True) as probe:
+            return str(probe.getsockname()[0])
+
+    def hold(self) -> socket.socket:
+        """Take PORT while nobody else has it. Until the returned socket is closed, only web processes can share it.
+
+        Raises `CannotStart` if somebody has it for PORT_SECONDS. Where the system is not Linux, nothing is held."""
+        held = self._bound(shared=False)
+        if sys.platform == "linux":
+            # It has bound alone, and from now on lets in those who share. As it does not listen, it gets no connection.
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        else:  # BSD may choose it for connections all the same
+            held.close()
+        return held
+
+    def _bound(self, *, shared: bool) -> socket.socket:
         deadline = time.monotonic() + PORT_SECONDS
         while True:
             try:
-                return self._listen_once(alone=alone)
+                return self._bound_once(shared=shared)
             except socket.gaierror as error:
                 raise CannotStart(f"HOST {self.host} is not an address of this machine: {error.strerror}.") from error
             except UnicodeError as error:  # `.example` or `a..b`
@@ -64,21 +80,21 @@ class Web:
                     ) from error
                 time.sleep(0.1)
 
-    def _listen_once(self, *, alone: bool) -> str:
+    def _bound_once(self, *, shared: bool) -> socket.socket:
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         for family, kind, number, _, address in found:
-            with socket.socket(family, kind, number) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if not alone:
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                try:
-                    probe.bind(address)
-                except OSError as error:
-                    # A name may have an address of a family that is turned off on this machine.
-                    if error.errno != errno.EADDRNOTAVAIL or address is found[-1][4]:
-                        raise
-                else:
-                    return str(address[0])
+            bound = socket.socket(family, kind, number)
+            try:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared))
+                bound.bind(address)
+            except OSError as error:
+                bound.close()
+                # A name may have an address of a family that is turned off on this machine.
+                if error.errno != errno.EADDRNOTAVAIL or address is found[-1][4]:
+                    raise
+            else:
+                return bound
         raise AssertionError("a name has an address, or is none")
 
     @property

@@ -19,7 +19,7 @@ from codservice.secret_file import secrets
 from tests.harness.background import eventually
 from tests.harness.database import database_url, environment
 from tests.harness.manage import PRODUCTION
-from tests.harness.processes import CHECKOUT
+from tests.harness.processes import CHECKOUT, free_port
 from tests.harness.python import run_python
 from tests.harness.service import running_service
 
@@ -45,6 +45,18 @@ def test_port_taken(run, taken):
     said = refusal(run(PORT=str(taken)))
     assert f"Port {taken}" in said
     assert "set PORT" in said
+
+
+def test_of_two_that_start_at_once_with_one_port_the_first_has_it(run, tmp_path):
+    port = str(free_port())
+    first = run(tmp_path / "first", PORT=port)
+    eventually(Layout(first.data).cluster.exists)
+    first.popen.send_signal(signal.SIGSTOP)  # before its web processes listen
+    assert f"Port {port}" in refusal(run(tmp_path / "second", PORT=port))
+    first.popen.send_signal(signal.SIGCONT)
+    first.wait_until_up()
+    assert {Web("127.0.0.1", int(port), workers=2, threads=2).get("/healthz")[0] for _ in range(50)} == {200}
+    assert first.stop() == 0
 
 
 def test_at_ctrl_c_before_it_listens_for_it_it_ends_by_the_signal_without_a_word(run, taken):
