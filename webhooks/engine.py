@@ -98,8 +98,8 @@ class Engine:
 
     def _enter_roster(self) -> None:
         """Show that this worker lives, and give back the claims of this machine's dead ones. Others have to run out."""
-        roster = Roster.of(connection.settings_dict)
         try:
+            roster = Roster.of(connection.settings_dict)
             self._sign_of_life = roster.enter(self.token)
             dead = roster.dead()
             if dead and (count := self._claim_thread.submit(delivery.release_all, dead).result()):

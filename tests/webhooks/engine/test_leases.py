@@ -1,7 +1,9 @@
 """Nobody sends what is no longer theirs to send: after a pause, a slow lookup of a name, or a deletion meanwhile."""
 
 import asyncio
+import errno
 import itertools
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -421,3 +423,14 @@ def test_a_folder_that_is_not_ours_is_not_believed_and_nothing_stops(
     write(webhook_to(receiver.url()), 3)
     assert engine.drain() == 3
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_without_any_folder_for_temporary_files_deliveries_are_sent(engine, receiver, webhook_to, monkeypatch, caplog):
+    def gettempdir():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+    write(webhook_to(receiver.url()), 3)
+    assert engine.drain() == 3
+    assert len(caplog.messages) == 1
+    assert "could not be given back" in caplog.messages[0]
