@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
@@ -31,7 +32,7 @@ from orders.order_files.rows import UploadedOrderRows
 from tests.factories import UserFactory
 from tests.harness.background import Background, open_transaction
 from tests.harness.client import browser_of
-from tests.harness.database import wait_for_lock
+from tests.harness.database import database_url, wait_for_lock
 from tests.harness.memory import most_memory
 from tests.harness.sheets import workbook
 from tests.uploads.files import (
@@ -290,6 +291,24 @@ def test_a_file_goes_on_at_once_if_its_worker_is_killed_just_after_it_was_read(b
 
     upload.refresh_from_db()
     assert (upload.status, upload.counts) == (Status.DONE, {"imported": 1, "refused": 0})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_goes_on_after_a_newer_version_has_added_a_column(browser: Client) -> None:
+    upload = announce(browser, data := csv_of([row()]))
+    send_piece(browser, upload, 0, data)
+
+    def claimed() -> Upload | None:
+        Upload.objects.update(claim=None, claimed_until=None)
+        return processing._claim()
+
+    assert {claimed() for _ in range(10)} == {upload}  # by then the statement is prepared
+    with psycopg.connect(database_url(), autocommit=True) as migrating:
+        migrating.execute("ALTER TABLE uploads_upload ADD COLUMN added integer")
+        try:
+            assert claimed() == upload
+        finally:
+            migrating.execute("ALTER TABLE uploads_upload DROP COLUMN added")
 
 
 def test_who_has_lost_their_claim_writes_nothing(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
