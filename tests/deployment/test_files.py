@@ -304,12 +304,26 @@ def test_no_old_worker_is_left_when_the_first_new_web_answers(below: str, worker
     assert 0 < lines.find(workers) < lines.find(webs)
 
 
-def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_take() -> None:
-    """By default systemd would signal PostgreSQL's sessions too, which end at once."""
+@pytest.fixture
+def unit() -> configparser.ConfigParser:
+    """The systemd unit."""
     (text,) = re.findall(r"```ini\n(\[Unit\].*?)```", OPERATORS, re.S)
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read_string(text)
+    return unit
+
+
+def test_systemd_starts_it_again_for_ever(unit: configparser.ConfigParser) -> None:
+    """By default systemd gives up what fails five times in ten seconds, as on a full disk, and tries every 0.1 s."""
+    assert unit["Service"]["Restart"] == "always"
+    assert 5 * int(unit["Service"]["RestartSec"]) > 10
+
+
+def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_take(
+    unit: configparser.ConfigParser,
+) -> None:
+    """By default systemd would signal PostgreSQL's sessions too, which end at once."""
     service = unit["Service"]
     assert {each.partition("=")[0] for each in service["Environment"].split()} <= SETTINGS
     assert service["KillMode"] == "mixed"
