@@ -37,15 +37,15 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
-        _keep_name(path)
+        keep_name(path)
     except BaseException:
         if is_ours:
             draft.unlink(missing_ok=True)
         raise
 
 
-def _keep_name(path: Path) -> None:
-    """Write the folder to the disk. Otherwise the file may be gone after a power failure, although we reported it."""
+def keep_name(path: Path) -> None:
+    """Write the folder that has this name to the disk. Otherwise it may be gone after a power failure."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codservice.data_folder import Layout, hold, own_folder
 from codservice.errors import CannotStart
+from codservice.files.new_file import keep_name
 from codservice.onebox.binaries import PostgresPrograms, ServerUser, find_postgres
 from codservice.onebox.process import Process, becomes_ready, log_hint, spawn, why
 
@@ -223,6 +224,7 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
         shutil.rmtree(draft)
         draft = copy
     draft.rename(layout.cluster)
+    keep_name(layout.cluster)
 
 
 def _has_name(uid: int) -> bool:

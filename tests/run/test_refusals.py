@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 import signal
 import socket
 import subprocess
@@ -142,6 +143,20 @@ def test_of_a_cluster_that_cannot_be_made_the_reason_is_told_and_not_the_end(tmp
     user = ServerUser(os.geteuid(), os.getegid())
     with pytest.raises(CannotStart, match=r"No space left on device$"):
         postgres._make_cluster(Layout(tmp_path), PostgresPrograms(tmp_path, 18), user)
+
+
+def test_a_new_clusters_name_is_on_the_disk_before_anything_is_in_it(tmp_path, monkeypatch):
+    kept, fsync = [], os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda opened: (kept.append(os.readlink(f"/proc/self/fd/{opened}")), fsync(opened))
+    )
+    layout = Layout(tmp_path)
+    try:
+        postgres.postgres(layout).before_start()
+    finally:
+        shutil.rmtree(layout.runtime)
+    assert layout.cluster.exists()
+    assert kept[-1] == str(tmp_path)
 
 
 def test_folder_that_is_no_cluster(run, cluster):
