@@ -6,6 +6,8 @@ import sys
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
+from codservice.run import counters
+
 
 def main() -> None:
     """Migrate, create the first operator and, with DEMO, the demo data. Each does nothing if it was done already.
@@ -30,6 +32,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # Each run would leave files of counters there. Not in `main`: a fork has loaded the counters with their folder.
+    os.environ.pop(counters.VARIABLE, None)
     try:
         main()
     except ImproperlyConfigured as error:
