@@ -47,7 +47,7 @@ logger = logging.getLogger("codservice.metrics")
 
 # --- The counters -------------------------------------------------------------------------------------------------
 
-_FILE_BYTES = 256 << 10  # enough for the largest, the histogram of all routes
+_FILE_BYTES = 16 << 10  # to begin with, as the files of dead processes stay; a full one is doubled
 
 
 class _CounterFile(MmapedDict):

@@ -185,6 +185,7 @@ def test_a_full_disk_ends_no_process_that_counts(tmp_path, monkeypatch):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         ) as counting:  # fmt: skip
             assert counting.stdout.readline() == "counted\n"
+            assert max(file.stat().st_size for file in folder.iterdir()) <= 64 << 10  # they outlive it
             disk.fill()
             assert counting.communicate("go\n", timeout=PATIENCE)[0] == "7\n"
         assert counting.returncode == 0
