@@ -5,8 +5,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from codservice.errors import CannotStart
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _PREFIX = "codservice-counters-"
@@ -15,14 +17,23 @@ _LOCK = "lock"  # in the folder: locked as long as a process that uses it lives,
 
 @contextmanager
 def folder() -> Iterator[None]:
-    """Provide a folder of our own while the block runs, unless the environment names a shared one."""
+    """Provide a folder of our own while the block runs, unless the environment names a shared one.
+
+    Raises `CannotStart` where none can be made."""
     if os.environ.get(VARIABLE):
         yield
         return
-    _delete_left()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as made, Path(made, "locking").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        os.rename(file.name, f"{made}/{_LOCK}")  # only now, so that nobody sees it unlocked
+    with ExitStack() as stack:
+        try:
+            _delete_left()
+            made = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX))
+            file = stack.enter_context(Path(made, "locking").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os.rename(file.name, f"{made}/{_LOCK}")  # only now, so that nobody sees it unlocked
+        except OSError as error:
+            raise CannotStart(
+                f"No folder for temporary files can be used ({error.strerror}). Free some space, or set TMPDIR."
+            ) from error
         os.environ[VARIABLE] = made
         yield
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
@@ -24,7 +25,9 @@ from django.utils import timezone
 
 from codservice import metrics
 from codservice.celery import app
+from codservice.errors import CannotStart
 from codservice.operations import duties
+from codservice.run import counters
 from orders import metrics as orders_metrics
 from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
@@ -132,6 +135,14 @@ def test_the_counters_of_a_process_that_was_killed_are_deleted_by_the_next(tmp_p
         _, new = started()
         assert {*tmp_path.iterdir()} == {used, new, of_older_version}
     assert {*tmp_path.iterdir()} == {of_older_version}
+
+
+def test_where_no_folder_for_counters_can_be_made_it_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.delenv(counters.VARIABLE, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(CannotStart, match=r"\(No such file or directory\)\. Free some space, or set TMPDIR\.$"):
+        counters.folder().__enter__()
+    assert counters.VARIABLE not in os.environ
 
 
 @pytest.mark.django_db(transaction=True)
