@@ -197,10 +197,13 @@ def exposition(request: HttpRequest) -> HttpResponse:
 
 
 def serve(host: str, port: int) -> None:
-    """Serve this host's counters at /metrics from a thread of this process, for hosts without web processes."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """Serve this host's counters at /metrics from a thread of this process, for hosts without web processes.
+
+    Raises OSError, or UnicodeError if `host` cannot be a name."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    family, *_, address = min(found, key=lambda each: each[0])  # of a name with both, the address of IPv4
     kind: Any = type("Server", (_Server,), {"address_family": family})
-    server = make_server(host, port, _application, server_class=kind, handler_class=_Handler)
+    server = make_server(str(address[0]), port, _application, server_class=kind, handler_class=_Handler)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
 
 

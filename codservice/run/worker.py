@@ -158,7 +158,7 @@ def main() -> int:
         host = os.environ.get("HOST", "").strip() or "127.0.0.1"
         try:
             metrics.serve(host, settings.METRICS_PORT)
-        except (OSError, TypeError) as error:  # TypeError: HOST cannot be a name
+        except (OSError, UnicodeError) as error:  # UnicodeError: HOST cannot be a name
             why = (getattr(error, "strerror", None) or str(error)).lower()
             sys.exit(
                 f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used ({why})."

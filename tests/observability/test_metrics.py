@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from wsgiref.simple_server import make_server
 
 import pytest
 import redis
@@ -245,6 +246,27 @@ def test_a_worker_whose_host_is_no_name_says_so(host):
     assert done.returncode == 1
     assert "cannot be used" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_worker_serves_its_figures_at_a_name_that_has_only_an_address_of_ipv6(names, monkeypatch):
+    names["six.example"] = lambda: ["::1"]
+    made = []
+
+    def make(*args, **named):
+        made.append(make_server(*args, **named))
+        return made[-1]
+
+    monkeypatch.setattr(metrics, "make_server", make)
+    metrics.serve("six.example", 0)
+    (server,) = made
+    try:
+        with socket.socket(socket.AF_INET6) as connection:
+            connection.connect(("::1", server.server_port))
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.0 200"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 # --- Who may ask ---------------------------------------------------------------------------------------------------
