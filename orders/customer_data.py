@@ -28,7 +28,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
 from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, has_phone
-from orders.order_files.columns import PHONES, WHOSE
+from orders.order_files.columns import PHONES, WHOSE, number_of
 from orders.reading import read, with_detail
 from webhooks import redaction
 
@@ -241,13 +241,13 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
         found = [_whose(upload, cells) for _id, cells in _refused(upload) if names(cells)]
         if not found:
             continue
-        numbers = {whose.get("external_id", "") for whose in found} - {""}
+        numbers = {number_of(whose) for whose in found} - {""}
         theirs: list[int] = []
         is_theirs = False
         for id_, cells in _refused(upload):
             whose = _whose(upload, cells)
             if any(whose.values()) or not whose:
-                is_theirs = whose.get("external_id") in numbers
+                is_theirs = number_of(whose) in numbers
             if is_theirs := is_theirs or names(cells):
                 theirs.append(id_)
         with transaction.atomic():

@@ -563,6 +563,23 @@ def test_refused_rows_that_do_not_say_whose_they_are_go_with_the_row_above(
     assert knowing(*SIGNS) == set()
 
 
+def test_refused_rows_of_one_order_go_whether_or_not_its_number_has_marks_around_it(alice: Account) -> None:
+    """A refused order's rows below its first get the number without the marks of the spreadsheet."""
+    places = {"external_id": 0, "customer_name": 1, "customer_phone": 2, "notes": 3}
+    made = {"account": alice, "kind": "orders", "name": "x.csv", "size": 1, "actor": "x", "user_id": uuid4()}
+    upload = Upload.objects.create(**made, status="done", mapping=places)
+    rows = [["\u200f1001", NAME, PHONE, ""], ["1001", "", "", "sonnette"], ["\u200f1002", "Amine", "0550123456", ""]]
+    RefusedRow.objects.bulk_create(
+        RefusedRow(account=alice, upload=upload, line=line, cells=cells, faults=[])
+        for line, cells in enumerate(rows, start=2)
+    )
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert [row.line for row in RefusedRow.objects.all()] == [4]
+    assert knowing(*SIGNS) == set()
+
+
 def test_in_batches_with_one_record(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(customer_data, "BATCH", 2)
     for _ in range(5):
