@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Errors, Invalid, read_all
 from codservice.files.headings import Column, words
-from codservice.files.intake import FAILED, NO_NUMBER, SHORTENED, Entry, Intake, Taken, has_failed
+from codservice.files.intake import FAILED, Entry, Intake, Taken, altered, has_failed
 from orders import importing, shipments
 from orders.models import Status
 from orders.order_files.columns import COLUMNS as ORDER_COLUMNS
@@ -144,8 +144,8 @@ class ShipmentRows(Intake):
                 counts["moved" if outcome else "already"] += 1
             elif isinstance(outcome, shipments.UnknownOrder):
                 named_by = _named_by(entry[0].cells)
-                is_shortened = SHORTENED.fullmatch(entry[0].cells[named_by])
-                refused.append((entry, {named_by: [NO_NUMBER if is_shortened else outcome.message]}))
+                said = altered(without_marks(entry[0].cells[named_by]))
+                refused.append((entry, {named_by: [said or outcome.message]}))
             else:
                 is_canceled = shipment.status == Status.CANCELED
                 refused.append((entry, {"status": [_CANCELED if is_canceled else outcome.message]}))

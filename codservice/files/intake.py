@@ -105,7 +105,7 @@ FAILED = "Is an error from the spreadsheet's formula. Correct it, or enter the v
 
 
 def altered(cell: str) -> str:
-    """What to say of a text, such as a SKU or a size, that a spreadsheet has altered; empty if it has not."""
+    """What to say of a text, such as a SKU or an order number, that a spreadsheet has altered; empty if it has not."""
     if SHORTENED.fullmatch(cell):
         return NO_NUMBER
     return A_DATE if _DATE.fullmatch(cell) else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from codservice import values
 from codservice.errors import Errors
-from codservice.files.intake import FAILED, MAX_TEXT, NO_NUMBER, SHORTENED, Entry, has_failed, text_in
+from codservice.files.intake import FAILED, MAX_TEXT, Entry, altered, has_failed, text_in
 from codservice.files.reports import is_of_report
 from codservice.files.tables import Row, UnreadableTable
 from orders import phones, serializers
@@ -153,8 +153,8 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
         if has_failed(number_of(row.cells) if name == "external_id" else row.cells.get(name, ""))
     ]:
         return {path: [FAILED] for path in failed}
-    if SHORTENED.fullmatch(number_of(first)):
-        return {"external_id": [NO_NUMBER]}
+    if said := altered(number_of(first)):
+        return {"external_id": [said]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in below):
         return {"external_id": [_EACH]}
     if left_behind := {
@@ -175,8 +175,8 @@ def _behind(cells: Mapping[str, str]) -> list[str]:
     """What is wrong with a row that has another number than the order's first."""
     if _can_be_used(cells):
         return [_NOBODYS]
-    if SHORTENED.fullmatch(number := number_of(cells)):
-        return [NO_NUMBER, _BEHIND]
+    if said := altered(number := number_of(cells)):
+        return [said, _BEHIND]
     return [*serializers.read_order({"external_id": number})[1]["external_id"], _BEHIND]
 
 
@@ -213,7 +213,7 @@ def _can_be_used(cells: Mapping[str, str]) -> bool:
     """Whether the row's number can be an order's."""
     number = number_of(cells)
     known = serializers.external_id({"external_id": number})
-    return not (has_failed(number) or SHORTENED.fullmatch(number) or known is None)
+    return not (has_failed(number) or altered(number) or known is None)
 
 
 def _is_same(name: str, cells: Mapping[str, str], others: Mapping[str, str]) -> bool:

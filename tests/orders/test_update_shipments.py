@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account, User
 from codservice.files.headings import key
-from codservice.files.intake import FAILED, NO_NUMBER
+from codservice.files.intake import A_DATE, FAILED, NO_NUMBER
 from orders.courier_files import UNDECIDED, WORDS
 from orders.models import Order, Status, StatusChange
 from tests.factories import make_order, make_orders
@@ -245,14 +245,16 @@ def test_an_error_of_the_spreadsheet_is_said_to_be_one(alice: Account, write: An
 
 
 @pytest.mark.parametrize("column", ["order_id", "external_id"])
-def test_a_number_that_a_spreadsheet_has_shortened_is_said_to_be_one(alice: Account, write: Any, column: str) -> None:
+def test_a_number_that_a_spreadsheet_has_altered_is_said_to_be_one(alice: Account, write: Any, column: str) -> None:
     taken = order_in("confirmed", alice)
     Order.objects.filter(id=taken.id).update(external_id="6,14E+12")  # a shop's own, strange as it is
-    rows = (("6,13E+12", "livré"), ("-6.13E+12", "livré"), ("6,14E+12", "livré"))
+    numbers = ("6,13E+12", "-6.13E+12", "\u200f6,13E+12", "2026-12-11", "6,14E+12")
+    rows = [(number, "livré") for number in numbers]
     result, _ = run(write(*rows, header=(column, "status")), "--account", alice.holder.email)
 
-    assert counts(result) == (1, 0, 2)
-    assert [each["errors"] for each in result["errors"]] == [{column: [NO_NUMBER]}] * 2
+    assert counts(result) == (1, 0, 4)
+    said = [NO_NUMBER, NO_NUMBER, NO_NUMBER, A_DATE]
+    assert [each["errors"] for each in result["errors"]] == [{column: [each]} for each in said]
 
 
 def test_invisible_marks_around_a_number_are_the_spreadsheets_unless_an_order_has_them(

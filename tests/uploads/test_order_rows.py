@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -183,6 +183,21 @@ def test_a_size_or_sku_of_which_a_spreadsheet_has_made_a_date_is_refused(browser
     assert [each.faults for each in refused] == [[[name, [intake.A_DATE]]] for name in ("size", "colour", "sku")]
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
     assert page.count("The spreadsheet has made a date of this.") == 3
+
+
+@pytest.mark.process
+def test_an_order_number_of_which_a_spreadsheet_has_made_a_date_is_refused(browser: Client) -> None:
+    """As Excel does with `11-12`, the twelfth order of November."""
+    made = date(2026, 12, 11)
+    merged = row("", **NOBODY, product="Sac")
+    rows = [[made, *row()[1:]], merged, [made, *row(product="Foulard")[1:]], row("11-13")]
+
+    upload = take_in(browser, send(browser, xlsx_of(rows), "orders.xlsx"))
+
+    assert upload.counts == {"imported": 1, "refused": 1}
+    assert Order.objects.get().external_id == "11-13"
+    refused = RefusedRow.objects.filter(upload=upload).order_by("line")
+    assert [each.faults for each in refused] == [[["external_id", [intake.A_DATE]]]] * 3
 
 
 def test_a_row_of_nothing_but_a_size_is_a_line_of_the_order_above(browser: Client) -> None:
