@@ -69,9 +69,12 @@ class Intake:
     def take_in(self, batch: Sequence[Entry]) -> Taken:
         """Take a batch in, in the caller's transaction. May be called again if that was undone."""
         counts, refused = self.take([entry for entry in batch if _is_whole(entry)])
-        refused_here = [(entry, {"": [_SURPLUS]}) for entry in batch if not _is_whole(entry)]
-        refused = [*refused, *refused_here]
+        refused = [*refused, *(self.with_surplus(entry) for entry in batch if not _is_whole(entry))]
         return Taken({**counts, "refused": len(refused)}, refused)
+
+    def with_surplus(self, entry: Entry) -> tuple[Entry, Errors]:
+        """An entry that is refused because of surplus cells, and what is wrong in it."""
+        return entry, {"": [SURPLUS]}
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         """Take whole entries in, and count what is `counted`: a subclass's part of `take_in`."""
@@ -116,7 +119,7 @@ def has_failed(cell: str) -> bool:
     return cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS
 
 
-_SURPLUS = "The row has more cells than the first line has columns. Put text with commas in quotes."
+SURPLUS = "The row has more cells than the first line has columns. Put text with commas in quotes."
 
 
 def _is_whole(entry: Entry) -> bool:

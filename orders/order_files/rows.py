@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice import values
 from codservice.errors import Errors, Invalid
-from codservice.files.intake import Entry, Intake, Taken
+from codservice.files.intake import SURPLUS, Entry, Intake, Taken
 from codservice.files.reports import is_of_report
 from codservice.files.tables import Row
 from inventory.models import Product
@@ -22,7 +22,7 @@ from orders.order_files import grouping
 from orders.order_files.cells import Catalog, body_of, errors_of, misread, with_constants
 from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, number_of, says_customer
 
-_ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
+_ITEM_PATH = re.compile(r"items\.(\d+)(?:\.(.+))?", re.ASCII)
 _APART = "Line {line} has the same external_id, with other orders in between. Put an order's rows next to each other."
 _FEWER = (
     "The order with this number already exists, with fewer lines than in the file. Correct it, or enter another number."
@@ -64,6 +64,12 @@ class OrderRows(Intake):
     def name_of(self, entry: Entry) -> str | None:
         cells = entry[0].cells
         return serializers.external_id({"external_id": number_of(cells)}) if cells.get("external_id") else None
+
+    def with_surplus(self, entry: Entry) -> tuple[Entry, Errors]:
+        errors: Errors = {
+            f"items.{index}" if index else "": [SURPLUS] for index, row in enumerate(entry) if row.surplus
+        }
+        return grouping.to_report(entry, errors)
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         counts: Counter[str] = Counter()
@@ -135,7 +141,7 @@ class OrderRows(Intake):
 
     def row_of(self, path: str) -> tuple[int, str]:
         item = _ITEM_PATH.fullmatch(path)
-        return (int(item[1]), item[2]) if item else (0, path)
+        return (int(item[1]), item[2] or "") if item else (0, path)
 
     def _line_counts(self, ids: Sequence[UUID | None]) -> dict[UUID | None, int]:
         """The number of lines of each order, without those whose lines somebody has changed. No `ids`, no statement."""

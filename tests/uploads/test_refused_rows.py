@@ -10,6 +10,7 @@ from django.utils.translation import override
 from python_calamine import CalamineWorkbook
 
 from codservice.accounts.models import SecurityEntry
+from codservice.files import intake
 from codservice.uploads import arrival, wording
 from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
@@ -121,7 +122,22 @@ def test_a_row_without_a_number_that_is_sent_again_is_refused_with_the_order_abo
     assert Order.objects.get().external_id == "A2"
 
 
-@pytest.mark.parametrize("number", ["1,23457E+11", "x" * 65])
+def test_surplus_cells_are_said_of_their_own_row_and_the_order_stays_whole(browser: Client) -> None:
+    merged = row("", name="", phone="", wilaya="", address="")
+    upload = take_in(browser, send(browser, csv_of([row("A1"), merged, [*merged, "surplus"], row("A2")])))
+
+    assert upload.counts == {"imported": 1, "refused": 1}
+    refused = RefusedRow.objects.order_by("line")
+    see_last = [["", ["See line 4."]]]
+    assert [each.faults for each in refused] == [see_last, see_last, [["", [intake.SURPLUS]]]]
+    assert [each.cells[0] for each in refused] == ["A1"] * 3
+    header, *rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
+    again = send(browser, csv_of([cells[: 2 + len(HEADER)] for cells in rows], header), "again.csv")
+    assert take_in(browser, again).counts == {"imported": 1, "refused": 0}
+    assert Order.objects.get(external_id="A1").items.count() == 3
+
+
+@pytest.mark.parametrize("number", ["1,23457E+11", "2026-12-11", "x" * 65])
 @pytest.mark.parametrize("is_merged", [True, False])
 def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(
     browser: Client, number: str, is_merged: bool
