@@ -1,6 +1,7 @@
-"""How a file arrives: in pieces, each in a request of its own, so that no process ever holds all of it.
+"""How a file arrives: in pieces, each in a request of its own, so that no process holds all of it.
 
-The pieces are kept in the database, where any web process can write and any worker can read them.
+The pieces are kept in the database, where any web process can write and any worker can read them. From a browser
+without scripts a file comes whole, in one request, whose size the gateway bounds; it is kept in pieces too.
 """
 
 from uuid import UUID
