@@ -69,6 +69,14 @@ def visible_part(text: str) -> str:
     return text[first.start() : len(text) - last.start()] if first and last else ""
 
 
+def shortened(text: str, most: int) -> str:
+    """The text, cut to `most` characters if it is longer; the last is then `…`.
+
+    Django's Truncator may return more: it does not count combining marks.
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def looked_for(typed: str, most: int = 100) -> str:
     """What is looked for with this text in a search box: its first `most` characters, without NULs for PostgreSQL."""
     return visible_part(typed)[:most].replace("\0", "")

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.i18n_tags import dinars
-from codservice.values import MAX_AMOUNT
+from codservice.values import MAX_AMOUNT, shortened
 from orders.lifecycle import AlreadyDecided, already_decided, check_seen, lock_one
 from orders.models import MAX_LINES, CallNote, CallState, Order, OrderEdit, OrderItem, Status
 from orders.order_events import told
@@ -174,8 +174,7 @@ def _write_down(order: Order, edits: Sequence[FieldChange], actor: Actor) -> Non
 
 def _written_down(value: Any) -> str:
     """The value as an OrderEdit keeps it, cut to MAX_WRITTEN_DOWN characters."""
-    text = "" if value is None else str(value)
-    return text if len(text) <= MAX_WRITTEN_DOWN else f"{text[: MAX_WRITTEN_DOWN - 1]}…"
+    return "" if value is None else shortened(str(value), MAX_WRITTEN_DOWN)
 
 
 _FIELDS = (

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice.bidi import unturned
 from codservice.i18n_tags import dinars, listed
+from codservice.values import shortened
 from inventory.models import MAX_SCRIPT
 from orders.models import Order, OrderItem
 from orders.templatetags.orders import wilaya
@@ -64,7 +65,7 @@ def _words(order: Order, lines: Sequence[OrderItem], language: str) -> dict[str,
         products = listed(unturned(f"{line.quantity} × {line.product_name}") for line in lines)
         return {
             "name": unturned(order.customer_name),
-            "product": _cut(products, MAX_SCRIPT),
+            "product": shortened(products, MAX_SCRIPT),
             "sum": f"{dinars(order.total_amount)} {_('DA')}",
             "shop": unturned(order.account.name),
             "wilaya": wilaya(order.wilaya_code),
@@ -94,8 +95,4 @@ def example(text: str, *, language: str, shop: str) -> str:
 
 def _filled(text: str, words: dict[str, str]) -> str:
     """Replace all placeholders in one pass, so that braces in an order's own words are left alone."""
-    return _cut(_PLACEHOLDER.sub(lambda found: words[_MEANING[found[1].lower()]], text), MOST_SAID)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return shortened(_PLACEHOLDER.sub(lambda found: words[_MEANING[found[1].lower()]], text), MOST_SAID)

@@ -221,13 +221,9 @@ def _first(cells: Sequence[str]) -> list[str]:
     for cell in filter(None, cells):
         if room <= 0:
             break
-        shown.append(_shortened(cell, room))
+        shown.append(values.shortened(cell, room))
         room -= len(cell)
     return shown
-
-
-def _shortened(cell: str, most: int) -> str:
-    return cell if len(cell) <= most else f"{cell[: most - 1]}…"
 
 
 def _same(upload: Upload) -> Upload | None:
@@ -240,7 +236,7 @@ def _same(upload: Upload) -> Upload | None:
 def _titled(cells: list[str], upload: Upload) -> list[tuple[str, str]]:
     """A cell for each column, after its title."""
     titled = zip_longest(upload.titles, cells[: len(upload.titles)], fillvalue="")
-    return [(title, _shortened(cell, SHOWN_SIGNS_OF_CELL)) for title, cell in titled]
+    return [(title, values.shortened(cell, SHOWN_SIGNS_OF_CELL)) for title, cell in titled]
 
 
 def _counts(upload: Upload) -> list[tuple[Any, int]]:
