@@ -76,7 +76,8 @@ TEST_AGENT = "Test agent"  # in a test order's history: whoever plays the agent 
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """A call to a customer, as the agent notes it. If a note with the `note_id` exists, the call was noted before.
+    """A call to a customer, as the agent notes it. If a note with the `note_id` exists, the call was noted before
+    (a move does not look: it meets an order that is decided).
 
     A call about a test order has no agent.
     """
