@@ -248,7 +248,7 @@ class OrderAdmin(admin.ModelAdmin):
             return redirect(_page(order.id))
         messages.success(request, _("The call is noted."))
         if data["version"] != order.version:
-            messages.warning(request, notices.what_happened(order.id))
+            messages.warning(request, notices.what_happened(order.id, request.user))
         return redirect(_page(order.id))
 
     def make_move(self, request: HttpRequest, order: Order, *, move: str) -> HttpResponse:

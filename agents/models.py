@@ -37,7 +37,7 @@ class ClaimQuerySet(models.QuerySet["Claim"]):
 class Claim(models.Model):
     """One customer, by phone number and across merchants, in the hands of one agent until `expires_at`.
 
-    An expired claim binds nobody. Its row stays until the customer is claimed again or the agent moves on.
+    An expired claim binds nobody. Its row stays for a day, or until the customer is claimed again.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

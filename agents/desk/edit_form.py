@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.desk import notices
 from codservice import values
+from codservice.accounts.models import User
 from codservice.errors import Refused
 from codservice.form_fields import AmountField, Form, FreeText, QuantityField, WrittenText
 from codservice.i18n_tags import listed, written_amount
@@ -125,9 +126,15 @@ class EditForm(Form):
     q = WrittenText(label=_("Find a product"), max_length=100, required=False)
 
     def __init__(
-        self, data: Any = None, *, order: Order, items: Sequence[OrderItem], written: Mapping[str, str] | None = None
+        self,
+        data: Any = None,
+        *,
+        order: Order,
+        items: Sequence[OrderItem],
+        agent: User,
+        written: Mapping[str, str] | None = None,
     ) -> None:
-        self.order = order
+        self.order, self.agent = order, agent
         discount = editing.discount(order, items)
         self.surcharge = max(-discount, Decimal())
         initial = {
@@ -246,7 +253,7 @@ class EditForm(Form):
         self.errors.pop("q", None)  # what was looked for is not saved
         if data.get("version") != self.order.version:
             self.errors.clear()  # the order may have other lines by now, and so the form other fields
-            raise forms.ValidationError(notices.what_happened(self.order.id))
+            raise forms.ValidationError(notices.what_happened(self.order.id, self.agent))
         self._clean_place(data)
         if self.is_one_gone:
             self.add_error(None, NOT_SOLD)

@@ -1,6 +1,7 @@
 """What agents are told when an order or customer changed meanwhile. Times are in the console's zone."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from uuid import UUID
 
 from django.contrib import messages
@@ -14,7 +15,7 @@ from codservice.accounts import actor
 from codservice.accounts.models import User
 from codservice.bidi import unturned
 from codservice.errors import Refused
-from orders.models import Order, Status, StatusChange
+from orders.models import Order, OrderEdit, Status, StatusChange
 
 
 def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> tuple[int, str]:
@@ -22,7 +23,7 @@ def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> 
     if Order.live.filter(id=order_id, version=seen_version).exists():
         return messages.ERROR, refused.message
     level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
-    return level, _("%(what)s Nothing was changed.") % {"what": what_happened(order_id)}
+    return level, _("%(what)s Nothing was changed.") % {"what": what_happened(order_id, user)}
 
 
 def warn_of_assignment(request: HttpRequest, agent: User, order_ids: Iterable[UUID]) -> None:
@@ -33,27 +34,34 @@ def warn_of_assignment(request: HttpRequest, agent: User, order_ids: Iterable[UU
             messages.warning(request, " ".join([said, _("It was done anyway, because you are a supervisor.")]))
 
 
-def what_happened(order_id: UUID) -> str:
-    """The order's last change: “Already confirmed by Samira at 14:05.”"""
+def what_happened(order_id: UUID, reader: User) -> str:
+    """The order's last change, as this person is told: “Already confirmed by Samira at 14:05.”"""
     last = _last_change(order_id)
-    if last.to_status == Status.PENDING:
-        return _("The order has changed since you opened it.")
-    at = timezone.localtime(last.at)
-    when = formats.time_format(at, "H:i")
-    if at.date() != timezone.localdate():
-        when = _("%(time)s on %(date)s") % {"time": when, "date": formats.date_format(at, "j F Y")}
-    return _("Already %(status)s by %(who)s at %(when)s.") % {
-        "status": last.get_to_status_display().lower(),
-        "who": unturned(actor.in_words(last.actor)),
-        "when": when,
-    }
+    if last.to_status != Status.PENDING:
+        return _("Already %(status)s by %(who)s at %(when)s.") % {
+            "status": last.get_to_status_display().lower(),
+            "who": unturned(actor.in_words(last.actor)),
+            "when": _moment(last.at),
+        }
+    edit = OrderEdit.objects.filter(order_id=order_id).order_by("at").last()
+    if edit is not None and edit.user_id == reader.pk:  # in another tab, or by a click whose answer was lost
+        return _("You changed the order yourself at %(when)s.") % {"when": _moment(edit.at)}
+    return _("The order has changed since you opened it.")
 
 
-def changes(seen: Mapping[UUID, int], versions: Mapping[UUID, int]) -> dict[UUID, str]:
+def _moment(at: datetime) -> str:
+    at = timezone.localtime(at)
+    time = formats.time_format(at, "H:i")
+    if at.date() == timezone.localdate():
+        return time
+    return _("%(time)s on %(date)s") % {"time": time, "date": formats.date_format(at, "j F Y")}
+
+
+def changes(seen: Mapping[UUID, int], versions: Mapping[UUID, int], reader: User) -> dict[UUID, str]:
     """The orders that have changed since they were `seen`, each with what happened. `versions` has the pending ones."""
     changed = {id_: number for number, id_ in enumerate(seen, start=1) if versions.get(id_) != seen[id_]}
     known = Order.live.in_bulk(list(changed)) if changed else {}
-    told = {id_: what_happened(id_) for id_ in changed if id_ in known}
+    told = {id_: what_happened(id_, reader) for id_ in changed if id_ in known}
     if len(seen) == 1:
         return told
     numbered = _("Order %(number)d: %(what)s")
@@ -65,10 +73,11 @@ def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
     if Claim.objects.expired().filter(id=claim_id, agent=agent).exists():
         return _("You were inactive for ten minutes, so the customer was released.")
     orders = Order.live.filter(id__in=list(seen)[:1])
-    others = Claim.objects.unexpired().exclude(agent=agent).filter(phone_e164__in=orders.values("phone_e164"))
-    other = others.select_related("agent").first()
-    if other is not None:
-        return _("%(name)s is calling this customer now.") % {"name": unturned(other.agent.display_name)}
+    claim = Claim.objects.unexpired().filter(phone_e164__in=orders.values("phone_e164")).select_related("agent").first()
+    if claim is not None and claim.agent_id == agent.pk:
+        return _("You are calling this customer on another page.")
+    if claim is not None:
+        return _("%(name)s is calling this customer now.") % {"name": unturned(claim.agent.display_name)}
     return _("The call was finished, or a supervisor released the customer.")
 
 

@@ -133,7 +133,7 @@ def _screen(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, refused: Refused | None, asks: UUID | None
 ) -> TemplateResponse:
     found = customer.read(claim_id, agent=request.user)
-    changes = _changes(form, found.versions) if form and found else []
+    changes = _changes(form, found.versions, request.user) if form and found else []
     says = changes or ([refused.message] if found and refused else [])
     if says:
         says = [*says, _("Nothing was saved.")]
@@ -221,7 +221,7 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     if glance is None:
         says = [notices.why_gone(claim_id, request.user, seen)]
         return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says, "token": get_token(request)})
-    changes = notices.changes(seen, glance.versions)
+    changes = notices.changes(seen, glance.versions, request.user)
     says = [*changes.values()]
     if glance.versions.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
@@ -243,20 +243,24 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
         return _to_order(claim_id, order_id)  # the call screen says why
     is_theirs = order.status == Status.PENDING and order.phone_e164 == held.phone
     if request.method == "GET" and not is_theirs:  # a form that is sent comes back with what was written
-        messages.error(request, notices.what_happened(order_id))
+        messages.error(request, notices.what_happened(order_id, request.user))
         return _to_order(claim_id, order_id)
-    items = list(order.items.order_by("position"))
+    about: dict[str, Any] = {
+        "order": order,
+        "items": list(order.items.order_by("position")),
+        "agent": request.user,
+    }
     if {"search", "choose", "propose"} & request.POST.keys():
         said = request.POST.dict()
-        form = EditForm(order=order, items=items, written=with_choice(said) if "choose" in said else said)
+        form = EditForm(**about, written=with_choice(said) if "choose" in said else said)
         if "propose" in said:
             form.take_fee()
         return _edit_page(request, claim_id, form)
-    form = EditForm(request.POST or None, order=order, items=items)
+    form = EditForm(request.POST or None, **about)
     if not form.is_valid():
         return _edit_page(request, claim_id, form)
     if form.needs_fee:
-        form = EditForm(order=order, items=items, written=request.POST.dict())
+        form = EditForm(**about, written=request.POST.dict())
         form.take_fee()
         messages.warning(request, _("Nothing has been saved yet. Check the merchant's fee for this delivery."))
         return _edit_page(request, claim_id, form)
@@ -351,12 +355,12 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
     return wanted if wanted in ids else ids[0]
 
 
-def _changes(form: OutcomeForm, versions: Mapping[UUID, int]) -> list[str]:
+def _changes(form: OutcomeForm, versions: Mapping[UUID, int], reader: User) -> list[str]:
     """What has changed since the form's screen. `versions` has the pending orders now.
 
     It is told whatever else the form lacks: the screen that comes back seals the new `versions` as seen.
     """
-    says = [*notices.changes(form.seen_versions, versions).values()]
+    says = [*notices.changes(form.seen_versions, versions, reader).values()]
     if form.seen_versions and versions.keys() - form.seen_versions.keys():
         says.append(_("This customer has another order, which is on this page now."))
     return says

@@ -572,8 +572,12 @@ def test_the_screen_learns_of_a_merchants_cancel(order: Order, screen: Screen, a
     assert state["says"][0].startswith("Already canceled by API key Test at ")
 
 
-def test_the_screen_learns_of_edits_and_new_orders(alice: Account, agent: User, order: Order, screen: Screen) -> None:
+def test_the_screen_learns_of_edits_and_new_orders(
+    alice: Account, agent: User, colleague: User, order: Order, screen: Screen
+) -> None:
     editing.edit(order.id, editing.Edit(customer_name="Amina"), actor=Actor.of_staff(agent))
+    assert screen.state()["says"][0].startswith("You changed the order yourself at ")
+    editing.edit(order.id, editing.Edit(customer_name="Amine"), actor=Actor.of_staff(colleague))
     make_order(alice)
     assert screen.state()["says"] == [
         "The order has changed since you opened it.",
@@ -594,8 +598,20 @@ def test_all_that_was_written_about_a_customer_who_is_gone_is_shown_again(
     assert "Demande le gérant\nPorte bleue</textarea>" in response.content.decode()
 
 
+def test_a_customer_who_was_lost_meanwhile_stays_lost_by_inactivity(
+    alice: Account, order: Order, agent: User, browser: Client, screen: Screen
+) -> None:
+    """In another tab the agent goes on with other customers."""
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    Order.objects.update(call_due_at=Now() + timedelta(hours=1))  # or they would be the next
+    other = make_order(alice, phone="0770 11 22 33")
+    take(browser, other).press("confirm")
+    assert screen.state()["says"] == ["You were inactive for ten minutes, so the customer was released."]
+    assert f"{DESK}take/{order.id}/" in browser.get(screen.address).content.decode()
+
+
 def test_the_screen_learns_that_the_customer_is_gone(
-    order: Order, colleague: User, browser: Client, screen: Screen
+    order: Order, agent: User, colleague: User, browser: Client, screen: Screen
 ) -> None:
     Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
     state = screen.state()
@@ -605,6 +621,9 @@ def test_the_screen_learns_that_the_customer_is_gone(
     )
     assert f"{DESK}take/{order.id}/" in browser.get(screen.address).content.decode()
 
+    claims.take(order.id, agent=agent)
+    assert screen.state()["says"] == ["You are calling this customer on another page."]
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
     claims.take(order.id, agent=colleague)
     assert screen.state()["says"] == ["Nadia is calling this customer now."]
     claims.release(Claim.objects.get().id)
