@@ -717,9 +717,68 @@ def test_who_cannot_learn_whether_an_edit_is_saved_is_told(visit: Visits, order:
     page.get_by_role("button", name="Save the changes").click()
     expect(page.locator("#failed")).to_contain_text("The service does not answer. What you wrote is kept.")
     expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
-    warned(page, "The order has changed since you opened it.")  # it is saved
+    warned(page, "You changed the order yourself at")
     assert len(person.wrongs) == 1
     person.wrongs.clear()
+
+
+def test_who_has_saved_and_got_no_answer_is_told_so_when_they_press_again(
+    visit: Visits, order: Order, agent: User
+) -> None:
+    person = visit()
+    page = edit_next(person)
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    save = page.get_by_role("button", name="Save the changes")
+    page.route("**/state/**", lambda route: route.abort())  # or the page would hear of it before
+
+    def lose_the_answer(route: Route) -> None:
+        route.fetch(max_redirects=0)
+        route.abort()
+
+    page.route("**/edit/*/", lose_the_answer, times=1)
+    save.click()
+    expect(page.locator("#failed")).to_contain_text("The service does not answer. What you wrote is kept.")
+    settled(page)
+    save.click()
+    expect(page.locator("main .errornote")).to_contain_text("You changed the order yourself at")
+    order.refresh_from_db()
+    assert (order.customer_name, order.version) == ("Nadia Hamidi", 2)
+    person.wrongs.clear()
+
+
+def test_a_save_pressed_twice_is_sent_once_by_browsers_without_our_guard_too(
+    visit: Visits, order: Order, agent: User
+) -> None:
+    """Safari 15 has no `requestSubmit`, without which pressing.js lets forms go at once."""
+    person = visit()
+    person.page.add_init_script("delete HTMLFormElement.prototype.requestSubmit")
+    page = edit_next(person)
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    with held_up(page) as held:
+        page.get_by_role("button", name="Save the changes").dblclick()
+        page.wait_for_timeout(500)
+    assert len(held) == 1
+    told(page, "The changes are saved.")
+
+
+def test_who_goes_back_to_a_save_that_was_refused_before_sends_nothing_again(
+    visit: Visits, order: Order, agent: User
+) -> None:
+    person = visit()
+    page = edit_next(person)
+    commune, save = page.get_by_role("combobox", name="Commune"), page.get_by_role("button", name="Save the changes")
+    commune.fill("Xyz")
+    save.click()
+    expect(commune).to_have_attribute("aria-invalid", "true")
+    commune.fill(order.customer_commune)
+    page.get_by_label("Quantity of Robe").fill("2")
+    save.click()
+    assert saved(page, order) == [("Robe", 2)]
+    with page.expect_request("**/edit/*/") as request:
+        page.go_back()
+    assert request.value.method == "GET"
+    expect(page.get_by_label("Quantity of Robe")).to_have_value("2")
+    person.wrongs.clear()  # the refusal
 
 
 def test_a_save_is_not_pressed_twice_when_half_a_minute_has_passed_since_the_one_before(

@@ -163,9 +163,13 @@
   // Saving. Only a page may replace this one, because what is typed here is stored nowhere else. A redirect may lead to
   // the call, once saved or when the customer is not the agent's any more, or to the login. It does not say which.
 
+  let isSaving = false;
+
   form.addEventListener("submit", async (event) => {
     if (event.defaultPrevented) return; // sent later
     event.preventDefault();
+    if (isSaving) return; // pressed twice, where pressing.js sends at once
+    isSaving = true;
     failed.textContent = "";
     const answer = await post(new URLSearchParams(new FormData(form)));
     const isPage = answer?.ok || answer?.status === 422;
@@ -175,10 +179,12 @@
     if (isPage) return form.submit(); // refused forms can be sent again safely
     if (isSaved) {
       form.dataset.saved = "";
+      history.replaceState(null, ""); // a refused form's page too is fetched again, and not sent, by who goes back
       return location.assign(form.querySelector(".bar a").href);
     }
-    if (!isElsewhere) failed.textContent = failed.dataset.says;
-    if (isSaved === null) failed.textContent = pressing.away; // perhaps saved
+    if (!answer || isSaved === null) failed.textContent = pressing.away; // perhaps saved
+    else if (!isElsewhere) failed.textContent = failed.dataset.says;
+    isSaving = false;
     pressing.endSending();
     watch.look(); // says so if the customer or the session is gone
   });
@@ -187,7 +193,8 @@
   addEventListener("pageshow", ({ persisted }) => {
     if (!persisted) return;
     if ("saved" in form.dataset) location.reload();
-    else delete form.dataset.sent;
+    delete form.dataset.sent;
+    isSaving = false;
   });
 
   /** Whether the customer is still the agent's, who then is signed in too; null if no answer comes. */
