@@ -142,15 +142,6 @@ called AS MATERIALIZED (
             AND e.created_at < n.at OFFSET 0
     )
 )"""
-_LINES = """
-lines AS MATERIALIZED (
-    SELECT order_id, CASE WHEN product_id IS NULL THEN 'name' ELSE 'product' END AS dimension,
-        coalesce(product_id::text, product_name) AS key, sum(quantity) AS units, sum(quantity * unit_price) AS amount
-    FROM (SELECT DISTINCT order_id FROM changes) AS changed_orders CROSS JOIN LATERAL (
-        SELECT product_id, product_name, quantity, unit_price FROM orders_orderitem
-        WHERE order_id = changed_orders.order_id OFFSET 0
-    ) AS item GROUP BY 1, 2, 3
-)"""
 _FACTS = {
     Dimension.ALL: "SELECT day, 'all', '', kind, total_amount, 0 FROM changes",
     Dimension.WILAYA: "SELECT day, 'wilaya', wilaya_code, kind, total_amount, 0 FROM changes",
@@ -164,21 +155,38 @@ _FACTS = {
 }
 
 
-def from_rows(spans: str, dimensions: set[Dimension]) -> str:
+def from_rows(spans: str, dimensions: Set[Dimension]) -> str:
     """Steps (CTEs) of a statement; the last, `from_rows`, has day, dimension, key and COLUMNS of what is in `spans`."""
-    facts = " UNION ALL ".join(text for name, text in _FACTS.items() if name in dimensions)
     steps = [
+        f"spans(starts, ends) AS MATERIALIZED ({spans})",
         _CHANGES,
         *([_CALLED] if Dimension.WAIT in dimensions else []),
-        *([_LINES] if Dimension.PRODUCT in dimensions else []),
+        *([lines_of("changes")] if Dimension.PRODUCT in dimensions else []),
+        added_up((text for name, text in _FACTS.items() if name in dimensions), "kind, amount, units", COLUMNS),
     ]
+    return ", ".join(steps)
+
+
+def lines_of(step: str) -> str:
+    """A step (CTE), `lines`: what the orders of this step have of each product, or of each name without a product."""
     return f"""
-spans(starts, ends) AS MATERIALIZED ({spans}), {", ".join(steps)},
-facts(day, dimension, key, kind, amount, units) AS ({facts}),
-from_rows(day, dimension, key, {", ".join(COLUMNS)}) AS (
-    SELECT day, dimension, key, {", ".join(COLUMNS.values())} FROM facts GROUP BY day, dimension, key
-)
-"""  # noqa: S608  (our own text)
+lines AS MATERIALIZED (
+    SELECT order_id, CASE WHEN product_id IS NULL THEN 'name' ELSE 'product' END AS dimension,
+        coalesce(product_id::text, product_name) AS key, sum(quantity) AS units, sum(quantity * unit_price) AS amount
+    FROM (SELECT DISTINCT order_id FROM {step}) AS concerned CROSS JOIN LATERAL (
+        SELECT product_id, product_name, quantity, unit_price FROM orders_orderitem
+        WHERE order_id = concerned.order_id OFFSET 0
+    ) AS item GROUP BY 1, 2, 3
+)"""  # noqa: S608  (our own text)
+
+
+def added_up(facts: Iterable[str], counted: str, columns: Mapping[str, str]) -> str:
+    """The steps `facts`, with day, dimension, key and what is `counted`, and `from_rows`, with `columns` of these."""
+    return f"""
+facts(day, dimension, key, {counted}) AS ({" UNION ALL ".join(facts)}),
+from_rows(day, dimension, key, {", ".join(columns)}) AS (
+    SELECT day, dimension, key, {", ".join(columns.values())} FROM facts GROUP BY day, dimension, key
+)"""  # noqa: S608  (our own text)
 
 
 _UNSUMMED_SPANS = """

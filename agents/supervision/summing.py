@@ -26,7 +26,7 @@ from codservice import days
 from codservice.postgresql import take_time
 from orders import day_sums
 from orders.cancel_reasons import counted_as
-from orders.daily import STEP, amount_of, columns, count_of
+from orders.daily import STEP, added_up, amount_of, columns, count_of, lines_of
 from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
@@ -144,19 +144,12 @@ FROM spans CROSS JOIN LATERAL (
 _HAPPENED = f"""
 happened AS MATERIALIZED (
     SELECT (e.at AT TIME ZONE 'Africa/Algiers') AS at, e.kind, e.person, e.reason, o.id AS order_id, o.account_id,
-        o.wilaya_code, o.source, o.total_amount, CASE WHEN e.is_first THEN minutes END AS first_wait,
+        o.wilaya_code, o.source, o.total_amount AS amount, CASE WHEN e.is_first THEN minutes END AS first_wait,
         CASE WHEN e.kind IN ('confirmed', 'canceled') THEN minutes END AS decision_wait
     FROM ({_EVENTS}) e CROSS JOIN LATERAL (
             SELECT id, account_id, wilaya_code, source, total_amount, created_at FROM orders_order
             WHERE id = e.order_id AND call_state <> 'test' LIMIT 1
         ) o CROSS JOIN LATERAL (SELECT greatest(0, round(extract(epoch FROM e.at - o.created_at) / 60))::int) w(minutes)
-), lines AS MATERIALIZED (
-    SELECT order_id, CASE WHEN product_id IS NULL THEN 'name' ELSE 'product' END AS dimension,
-        coalesce(product_id::text, product_name) AS key, sum(quantity * unit_price) AS amount
-    FROM (SELECT DISTINCT order_id FROM happened) AS happened_to CROSS JOIN LATERAL (
-        SELECT product_id, product_name, quantity, unit_price FROM orders_orderitem
-        WHERE order_id = happened_to.order_id OFFSET 0
-    ) AS item GROUP BY 1, 2, 3
 )"""  # noqa: S608  (our own text)
 # How events are divided. By product and name, an event counts for each product of its order.
 _FACTS = {
@@ -168,7 +161,7 @@ _FACTS = {
     Dimension.HOUR: "SELECT at::date, 'hour', to_char(at, 'HH24'), {event} FROM happened",
     Dimension.REASON: f"""SELECT at::date, 'reason', {counted_as("reason")}, {{event}}
         FROM happened WHERE kind = 'canceled'""",  # noqa: S608  (our own text)
-    Dimension.PRODUCT: """SELECT at::date, dimension, key, kind, amount, first_wait, decision_wait
+    Dimension.PRODUCT: """SELECT at::date, dimension, key, kind, lines.amount, first_wait, decision_wait
         FROM happened JOIN lines USING (order_id)""",
 }
 
@@ -195,15 +188,9 @@ summed AS MATERIALIZED (
 
 def from_rows(dimensions: Set[str]) -> str:
     """Steps of a statement that needs a step `spans`. The last, `from_rows`, has day, dimension, key and COLUMNS."""
-    event = "kind, total_amount, first_wait, decision_wait"
-    facts = " UNION ALL ".join(text.format(event=event) for name, text in _FACTS.items() if name in dimensions)
-    return f"""
-{_HAPPENED},
-facts(day, dimension, key, kind, amount, first_wait, decision_wait) AS ({facts}),
-from_rows(day, dimension, key, {", ".join(COLUMNS)}) AS (
-    SELECT day, dimension, key, {", ".join(COLUMNS.values())} FROM facts GROUP BY day, dimension, key
-)
-"""  # noqa: S608  (our own text)
+    event = "kind, amount, first_wait, decision_wait"
+    facts = (text.format(event=event) for name, text in _FACTS.items() if name in dimensions)
+    return ", ".join([_HAPPENED, lines_of("happened"), added_up(facts, event, COLUMNS)])
 
 
 # Latest days first, as they are looked at most. Days without any event are included.
