@@ -1,6 +1,6 @@
 """Lists of long tables, read along an index: nothing here counts a whole table or skips rows with OFFSET."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -51,6 +51,17 @@ def _read(name: str) -> tuple[datetime, UUID]:
         return days.read_moment(at), UUID(id_)
     except ValueError:
         raise Http404 from None
+
+
+def batches(rows: QuerySet[Any], by: str, size: int) -> Iterator[list[Any]]:
+    """Yield the rows, models or named tuples, by their unique column `by`: up to `size` in each list and statement.
+
+    Each statement begins after the last row of the one before, whatever has become of the rows before it meanwhile.
+    """
+    rest = rows = rows.order_by(by)
+    while batch := list(rest[:size]):
+        yield batch
+        rest = rows.filter(**{f"{by}__gt": getattr(batch[-1], by)})
 
 
 class IsOneOf(Func):

@@ -24,6 +24,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.api import idempotency
 from codservice.errors import Refused
+from codservice.long_lists import batches
 from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
@@ -95,13 +96,12 @@ def export(account: Account, phone: str) -> Iterator[bytes]:
     """
     asked = {"phone": phone, "exported_at": datetime.now(UTC)}
     yield dump_json(asked)[:-1] + b',"orders":['
-    orders, before, last = of_customer(account, phone), b"\n", UUID(int=0)
-    while ids := list(orders.filter(id__gt=last).values_list("id", flat=True)[:BATCH]):
-        for row in chain.from_iterable(with_detail(orders.filter(id=id_)).values() for id_ in ids):
+    orders, before = of_customer(account, phone), b"\n"
+    for order in chain.from_iterable(batches(orders.values_list("id", named=True), "id", BATCH)):
+        for row in with_detail(orders.filter(id=order.id)).values():
             mode = TEST if row["call_state"] == CallState.TEST else LIVE
             yield before + dump_json({"mode": mode, **structs.asdict(bodies.detail(row))})
             before = b",\n"
-        last = ids[-1]
     yield b"\n]}\n"
 
 
@@ -258,10 +258,9 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
 
 def _refused(upload: Upload) -> Iterator[tuple[int, list[str]]]:
     """The id and cells of each refused row, in the order of the file."""
-    rows, last = RefusedRow.objects.filter(upload=upload).order_by("line").values_list("id", "cells", "line"), 0
-    while some := list(rows.filter(line__gt=last)[:REFUSED]):
-        yield from ((id_, cells) for id_, cells, _line in some)
-        last = some[-1][2]
+    rows = RefusedRow.objects.filter(upload=upload).values_list("id", "cells", "line", named=True)
+    for row in chain.from_iterable(batches(rows, "line", REFUSED)):
+        yield row.id, row.cells
 
 
 def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:

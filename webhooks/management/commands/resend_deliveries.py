@@ -1,5 +1,4 @@
 from argparse import ArgumentParser
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -7,6 +6,7 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
 from codservice import commands
+from codservice.long_lists import batches
 from webhooks import delivery_arguments, resending
 from webhooks.models import Delivery
 
@@ -71,18 +71,10 @@ Prints how many will be sent."""
         The security log gets one entry for each webhook."""
         count, noted = 0, set[UUID]()
         try:
-            for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
-                count += len(resending.resend_noted(batch, noted))
+            found = batches(deliveries.values_list("id", named=True), "id", resending.MOST_AT_ONCE)
+            for batch in self.progress(found, total=total, unit="batches"):
+                count += len(resending.resend_noted([each.id for each in batch], noted))
         except BaseException:
             self.say(f"Not all were sent again, only {count}.")
             raise
         return count
-
-
-def _batches(deliveries: QuerySet[Delivery]) -> Iterator[list[UUID]]:
-    """Yield the deliveries' ids, by key and not by offset, since resent ones may no longer pass the filters."""
-    last = UUID(int=0)
-    ids = deliveries.order_by("id").values_list("id", flat=True)
-    while batch := list(ids.filter(id__gt=last)[: resending.MOST_AT_ONCE]):
-        yield batch
-        last = batch[-1]
