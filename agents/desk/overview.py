@@ -86,12 +86,11 @@ class Today:
 
     @property
     def rate(self) -> int | None:
-        """The percentage of the agent's decisions that are confirmations; None without decisions."""
-        return round(100 * self.confirmed / self.decided) if self.decided else None
+        return summing.confirmation_rate(self.confirmed, self.decided)
 
     @property
     def team_rate(self) -> int | None:
-        return round(100 * self.team_confirmed / self.team_decided) if self.team_decided else None
+        return summing.confirmation_rate(self.team_confirmed, self.team_decided)
 
 
 _SINCE = "coalesce((SELECT until FROM summed), '-infinity')"

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.console import show
-from agents.supervision import for_supervisors, needs
+from agents.supervision import for_supervisors, needs, summing
 from codservice import days
 from codservice.accounts.models import User
 from codservice.bidi import unturned
@@ -49,9 +49,7 @@ class Day:
 
     @property
     def rate(self) -> int | None:
-        """The percentage of their decisions that are confirmations; None without decisions."""
-        decided = self.confirmed + self.canceled
-        return round(100 * self.confirmed / decided) if decided else None
+        return summing.confirmation_rate(self.confirmed, self.confirmed + self.canceled)
 
 
 def summary(agent: User, day: date) -> Day:

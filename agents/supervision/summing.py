@@ -85,6 +85,11 @@ class Figures:
         return median(self.decision_waits)
 
 
+def confirmation_rate(confirmed: int, decisions: int) -> int | None:
+    """The percentage of the decisions that are confirmations; None without decisions."""
+    return round(100 * confirmed / decisions) if decisions else None
+
+
 COLUMNS = columns(Figures)
 
 # Within `spans`, one row for each event of an order. `person` called, decided or promised; for the end of a parcel,
