@@ -29,7 +29,7 @@ from codservice.values import looked_for, uuid_or_none
 from inventory.models import Product
 from orders import cancel_reasons
 from orders.models import ENDED, CallState, Order, OrderItem, Status, StatusChange
-from orders.templatetags.orders import wilaya_choices
+from orders.templatetags.orders import part_name, wilaya_choices
 
 ALL = "all"
 ANYBODY = "anybody"
@@ -289,8 +289,7 @@ class HappenedForm(forms.Form):
             first if first == last else f"{first} – {last}",
             *filter(None, (data["agent"] and data["agent"].display_name, data["shop"] and data["shop"].name)),
             *filter(None, (data["product"] and data["product"].name, data["line"])),
-            *([data["source"] or _("Not specified")] if "source" in self.data else []),
-            *([cancel_reasons.in_words(data["reason"]) or _("Not specified")] if "reason" in self.data else []),
+            *(part_name(name, data[name]) for name in ("source", "reason") if name in self.data),
             *([f"{data['hour']:02}:00"] if data["hour"] != "" else []),
         ]
 

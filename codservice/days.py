@@ -1,6 +1,7 @@
 """Algeria's clock: days begin and end as they do there, whatever time zone a server or a browser is in."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -26,6 +27,11 @@ def start_of(day: date) -> datetime:
 def end_of(day: date) -> datetime:
     """Return the first moment after `day`; for Python's last day, its last moment."""
     return datetime.max.replace(tzinfo=UTC) if day == date.max else start_of(day + timedelta(days=1))
+
+
+def between(first: date, last: date) -> Iterator[date]:
+    """The days from `first` to `last`, both included."""
+    return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
 
 
 def read_moment(text: str, *, ends: bool = False) -> datetime:

@@ -42,6 +42,11 @@ def percent(share: float) -> str:
     return f"{formats.number_format(round(100 * share, 1), 1)} %"
 
 
+def part_of(part: int, whole: int) -> str:
+    """Format as `12 of 1 200`."""
+    return gettext("%(part)s of %(whole)s") % {"part": counted(part), "whole": counted(whole)}
+
+
 def written_amount(value: Decimal, thousands: str = "") -> str:
     """Format an amount as people write it in their language, also in forms, with centimes only if there are any."""
     text = f"{value:,.2f}".removesuffix(".00").replace(",", thousands)

@@ -143,8 +143,8 @@ def sum_up(account_id: UUID) -> bool:
             (first,) = cursor.fetchone()
             until = over if first is None else min(over, days.start_of(first))
         if is_ahead:  # the clock was set back: what happens now may be dated before `until`
-            first_ahead, last_ahead = (at.astimezone(days.ALGIERS).toordinal() for at in (over, until))
-            again |= {date.fromordinal(number) for number in range(first_ahead, last_ahead + 1)}
+            first_ahead, last_ahead = (at.astimezone(days.ALGIERS).date() for at in (over, until))
+            again |= {*days.between(first_ahead, last_ahead)}
             until = over
         end = max(until, min(over, until + timedelta(days=STEP)))
         if is_first or again or until < end:

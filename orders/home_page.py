@@ -6,7 +6,7 @@ them.
 
 import itertools
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -27,11 +27,11 @@ from codservice.accounts.models import Account
 from codservice.charts import Bar
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
-from codservice.i18n_tags import counted, percent
+from codservice.i18n_tags import counted, part_of, percent
 from inventory.models import Product
-from orders import cancel_reasons, daily, needs
+from orders import daily, needs
 from orders.daily import WAITS, Dimension, Figures, Summary
-from orders.templatetags.orders import wilaya
+from orders.templatetags.orders import part_name
 
 MOST_DAYS = 366
 MOST_ROWS = 31  # in a table of the page; the file has them all
@@ -119,7 +119,7 @@ def _rows(summary: Summary, by: str, account: Account) -> list[tuple[str, Figure
     dimensions = [Dimension(by), *([Dimension.NAME] if by == "product" else [])]
     products = _product_names(account, [row.key for row in summary.parts[Dimension.PRODUCT]]) if by == "product" else {}
     rows = [
-        (products.get(row.key, row.key) if dimension == Dimension.PRODUCT else _name(by, row.key), row)
+        (products.get(row.key, row.key) if dimension == Dimension.PRODUCT else part_name(by, row.key), row)
         for dimension in dimensions
         for row in summary.parts[dimension]
     ]
@@ -131,15 +131,6 @@ def _rows(summary: Summary, by: str, account: Account) -> list[tuple[str, Figure
 def _product_names(account: Account, ids: Sequence[str]) -> dict[str, str]:
     products = Product.objects.filter(account=account, id__in=ids)
     return {str(id_): name for id_, name in products.values_list("id", "name")}
-
-
-def _name(by: str, key: str) -> str:
-    match by:
-        case "wilaya":
-            return f"{key} {wilaya(key)}"
-        case "reason":
-            return cancel_reasons.in_words(key) or _("Not specified")
-    return key or _("Not specified")
 
 
 def _shown(rows: list[tuple[str, Figures]], by: str) -> list[tuple[str, Figures]]:
@@ -192,7 +183,7 @@ def _rate(part: int, whole: int) -> str:
     if not whole:
         return "–"
     if whole < FEWEST_FOR_A_RATE:
-        return _("%(part)d of %(whole)d") % {"part": part, "whole": whole}
+        return part_of(part, whole)
     return percent(part / whole)
 
 
@@ -200,8 +191,10 @@ def _charts(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -
     """The charts of decisions (confirmed and refused) and of parcels (delivered and returned)."""
     if by == "day":
         by_day = {row.key: row for _text, row in rows}
-        dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-        shown = [(f"{day:%d/%m}", by_day.get(day.isoformat(), Figures()), dict.fromkeys(_RATES, "")) for day in dates]
+        shown = [
+            (f"{day:%d/%m}", by_day.get(day.isoformat(), Figures()), dict.fromkeys(_RATES, ""))
+            for day in days.between(first, last)
+        ]
     else:
         shown = [(name, row, _rates(row)) for name, row in rows[: charts.MOST_ROWS]]
     decided = [

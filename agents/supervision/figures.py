@@ -25,16 +25,15 @@ from agents.supervision import for_supervisors, performance
 from agents.supervision.performance import Backlog, Summary
 from agents.supervision.summing import Figures
 from agents.templatetags.console_tags import duration
-from codservice import charts
+from codservice import charts, days
 from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
-from codservice.i18n_tags import counted, dinars, percent
+from codservice.i18n_tags import counted, dinars, part_of, percent
 from codservice.values import uuids_in
 from inventory.models import Product
-from orders import cancel_reasons
 from orders.models import ENDED, Status
-from orders.templatetags.orders import wilaya
+from orders.templatetags.orders import part_name
 
 MOST_DAYS = 92
 MOST_ROWS = 100  # on the page; the file has all rows
@@ -81,7 +80,7 @@ class Column(NamedTuple):
         """For a percentage, the counts behind it."""
         if self.kind is not PERCENT or not (whole := getattr(row, self.whole)):
             return ""
-        return _("%(part)s of %(whole)s") % {"part": counted(getattr(row, self.part)), "whole": counted(whole)}
+        return part_of(getattr(row, self.part), whole)
 
     def bar(self, name: str, row: Figures, short: str = "") -> charts.Bar:
         value = self.value(row)
@@ -232,12 +231,10 @@ def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
         case "day":
             written = {key: formats.date_format(date.fromisoformat(key), "j N Y") for key in keys}
             return {key: Name(text, {"did_first": key, "did_last": key}) for key, text in written.items()}
-        case "wilaya":
-            return {key: Name(f"{key} {wilaya(key)}", {"wilaya": key}) for key in keys}
+        case "wilaya" | "source":
+            return {key: Name(part_name(by, key), {by: key}) for key in keys}
         case "hour":
             return {key: Name(f"{key}:00", {"hour": key}) for key in keys}
-        case "source":
-            return {key: Name(key or _("Not specified"), {"source": key}) for key in keys}
         case "product":
             products = Product.objects.filter(id__in=uuids_in(keys)).values_list("id", "name", "account__name")
             found = {str(id_): Name(f"{name} · {shop}", {"product": str(id_)}) for id_, name, shop in products}
@@ -320,7 +317,7 @@ def _reason_chart(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
     return charts.rows(
         [
             charts.Bar(
-                cancel_reasons.in_words(row.key) or _("Not specified"),
+                part_name("reason", row.key),
                 [row.canceled],
                 f"{counted(row.canceled)} · {percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
                 f"{_orders_address(chosen, reason=row.key)}canceled",
@@ -357,7 +354,7 @@ def _waiting_chart(backlog: Backlog) -> list[charts.Row]:
             charts.Bar(
                 names[shop].text,
                 [late],
-                _("%(part)s of %(whole)s") % {"part": counted(late), "whole": counted(whole)},
+                part_of(late, whole),
                 # The whole name, because others may contain it. The list takes the id, too, but shows it.
                 address + (shop if names[shop].is_shared else quote(f'"{names[shop].text}"')),
             )
@@ -369,8 +366,7 @@ def _waiting_chart(backlog: Backlog) -> list[charts.Row]:
 def _day_chart(column: Column, rows: list[Figures], chosen: dict[str, Any]) -> charts.Days:
     by_day = {row.key: row for row in rows}
     bars = []
-    for number in range((chosen["last"] - chosen["first"]).days + 1):
-        day = chosen["first"] + timedelta(days=number)
+    for day in days.between(chosen["first"], chosen["last"]):
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
         bars.append(column.bar(f"{day:%d/%m}", row, column.short(row)))
     return charts.days(bars, unit=column.kind.unit)

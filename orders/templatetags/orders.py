@@ -61,6 +61,16 @@ def wilaya(code: str) -> str:
     return _place_name("wilaya", code)
 
 
+def part_name(by: str, key: str) -> str:
+    """In words, the key of a part of orders that are divided `by` wilaya, by reason, or by names that others gave."""
+    match by:
+        case "wilaya":
+            return f"{key} {wilaya(key)}"
+        case "reason":
+            key = cancel_reasons.in_words(key)
+    return key or gettext("Not specified")
+
+
 def _place_name(kind: str, code: str) -> str:
     try:
         return name_of(getattr(regions, kind)(code))
