@@ -27,6 +27,10 @@ _CURL_EVENTS = {
 # milliseconds), and how often that is checked, in seconds.
 AT_A_STRETCH = 0.1
 LOOK_AFTER = 0.1
+# Work on one connection that takes LONG, in seconds, ends a turn, so that all others are looked at again. Then its
+# address comes last for LONG_AGO.
+LONG = 0.005
+LONG_AGO = 60.0
 
 
 class CurlLoop:
@@ -36,6 +40,9 @@ class CurlLoop:
     (session tickets, in TLS 1.3) until there are no more, so a receiver that sends nothing else would hold up all
     others and their deadlines. A connection that is kept for the next post is cut off as soon as it sends something:
     libcurl would read it, and would not use the connection again anyway.
+
+    Of many such connections, one is worked on in a turn, and after all others: addresses that took LONG come last. That
+    is an order only, so that it does no harm to those who share such an address, or on a slow machine.
     """
 
     def __init__(self, *, connections: int) -> None:
@@ -51,6 +58,8 @@ class CurlLoop:
         self._selector.register(self._ear, selectors.EVENT_READ)
         self._in_use: dict[int, int] = {}  # sockets, with their inodes
         self._kept: dict[int, int] = {}  # likewise; libcurl does not say when it closes one, and numbers are reused
+        self._peers: dict[int, str] = {}  # the addresses of connections that were worked on
+        self._long: dict[str, float] = {}  # addresses: when they were worked on for LONG, the last of them at the end
         self._at_work: tuple[int | None, int] | None = None  # the socket that libcurl works on now, and the thread
         self._cutting = threading.Lock()
         self._closed = threading.Event()
@@ -61,7 +70,7 @@ class CurlLoop:
         """Let libcurl do its work, waiting for some no longer than `until`. Returns whether `wake_up` was called."""
         if self._timer is not None:
             until = min(until, self._timer)
-        is_woken = False
+        is_woken, ready = False, []
         for key, mask in self._selector.select(max(until - time.monotonic(), 0)):
             if key.fileobj is self._ear:
                 is_woken = True
@@ -70,12 +79,36 @@ class CurlLoop:
                 self._selector.unregister(key.fd)
                 _cut_off(key.fd, inode)
             else:
-                self._work(key.fd, self._multi.socket_action, key.fd, _CURL_EVENTS[mask])
-        # After the sockets, so that what begins now finds those closed that were cut off.
+                ready.append((key.fd, _CURL_EVENTS[mask]))
+        # After these, so that what begins now finds those closed that were cut off, and before all others, so that no
+        # claim is older when it begins (`webhooks.sender`).
         if self._timer is not None and self._timer <= time.monotonic():
             self._timer = None
             self._work(None, self._multi.socket_action, pycurl.SOCKET_TIMEOUT, 0)
+        if self._long:
+            ready.sort(key=lambda each: self._long.get(self._peer(each[0]), 0.0))
+        now = time.monotonic()
+        for fd, events in ready:
+            peer = self._peer(fd)  # before it may be cut off
+            self._work(fd, self._multi.socket_action, fd, events)
+            began, now = now, time.monotonic()
+            if now - began > LONG:
+                self._note_long(peer, now)
+                break  # the rest is still ready in the next turn
         return is_woken
+
+    def _peer(self, fd: int) -> str:
+        """Return the address that a connection is made to; empty while it is not made."""
+        if not (peer := self._peers.get(fd, "")):
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+                peer = self._peers[fd] = connection.getpeername()[0]
+        return peer
+
+    def _note_long(self, peer: str, now: float) -> None:
+        self._long.pop(peer, None)
+        self._long[peer] = now
+        while now - self._long[oldest := next(iter(self._long))] > LONG_AGO:
+            del self._long[oldest]
 
     def remove(self, curl: Any) -> None:
         self._work(None, self._multi.remove_handle, curl)
@@ -149,6 +182,8 @@ class CurlLoop:
             if kept not in (None, inode):  # it was closed, and its number belongs to another
                 self._selector.unregister(fd)
                 kept = None
+            if not kept:
+                self._peers.pop(fd, None)
             watch = self._selector.modify if kept else self._selector.register
             watch(fd, _SELECTOR_EVENTS[what])
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import socket
 import ssl
@@ -250,6 +251,27 @@ def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_
     assert flood.sent > 10
     assert outcomes[flood.url].failure == "bad_answer"
     assert [outcomes[good.url(path)].failure for path in ("/0", "/1")] == ["", ""]
+
+
+def test_of_many_such_connections_one_is_worked_on_before_others_are_looked_at_again(tmp_path, monkeypatch):
+    from uuid import uuid4
+
+    from webhooks import transfer
+    from webhooks.sender import Post, Sender
+
+    monkeypatch.setattr(transfer, "DEADLINE_MS", 60_000)
+    authority, ended = Authority(tmp_path), []
+    # At another address, as the receiver of somebody else is.
+    good = Receiver(address=("127.0.0.2", 0), default=answer(after=0.5))
+    with TicketFlood(authority, seconds=60, clients=10) as flood, good:
+        sender = Sender(width=50, allow_private=True, ca_file=str(authority.file))
+        for url in [flood.url] * 10 + [good.url()]:
+            sender.start(Post(uuid4(), url, "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+        while not sender.is_idle:
+            ended.append([(outcome.post.url, outcome.failure) for outcome in sender.finished(1)])
+        sender.close()
+    assert sorted(itertools.chain(*ended)) == sorted([(flood.url, "bad_answer")] * 10 + [(good.url(), "")])
+    assert max(map(len, ended)) <= 3  # a flood that is cut off, one that had been when its work ended, and the good one
 
 
 @pytest.mark.parametrize("peace", [0, 0.3])

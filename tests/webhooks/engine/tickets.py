@@ -29,39 +29,51 @@ def _expand(secret: bytes, label: bytes, length: int) -> bytes:
 
 
 class TicketFlood:
-    """Listens for one client, and floods it for `seconds` or until it disconnects.
+    """Listens for `clients`, and floods each for `seconds` or until it disconnects.
 
-    With `answers` it first answers the client, and leaves the connection in peace for `answers` seconds.
+    With `answers` it first answers the client, and leaves the connection in peace for `answers` seconds. With `burst`
+    it rests for a moment after as many records.
     """
 
-    def __init__(self, authority: Authority, seconds: float, answers: float | None = None) -> None:
-        self._seconds, self._answers = seconds, answers
-        self._keys: Path = authority.folder / "keys"
-        self._context = authority.context("127.0.0.1")
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_3
-        self._context.num_tickets = 0
-        self._context.keylog_filename = str(self._keys)
+    def __init__(
+        self, authority: Authority, seconds: float, answers: float | None = None, *, clients: int = 1, burst: int = 0
+    ) -> None:
+        self._authority, self._seconds, self._answers = authority, seconds, answers
+        self._clients, self._burst = clients, burst
+        self._certified = authority.certified("127.0.0.1")
         self.sent = 0
 
     def __enter__(self) -> "TicketFlood":
         # On a port that nobody else gets after it stops listening.
         self._listener = socket.create_server(("127.0.0.1", free_port()))
         self.url = "https://{}:{}/".format(*self._listener.getsockname())
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._listen, daemon=True)]
+        self._threads[0].start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._listener.close()
-        self._thread.join(self._seconds)
+        for thread in self._threads:
+            thread.join(self._seconds)
 
-    def _serve(self) -> None:
-        raw, _ = self._listener.accept()
+    def _listen(self) -> None:
+        for number in range(self._clients):
+            raw, _ = self._listener.accept()
+            self._threads.append(threading.Thread(target=self._serve, args=(raw, number), daemon=True))
+            self._threads[-1].start()
         self._listener.close()
-        with raw.dup() as below, self._context.wrap_socket(raw, server_side=True) as tls:
+
+    def _serve(self, raw: socket.socket, number: int) -> None:
+        keys = self._authority.folder / f"keys-{number}"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._certified)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.num_tickets = 0
+        context.keylog_filename = str(keys)
+        with raw.dup() as below, context.wrap_socket(raw, server_side=True) as tls:
             assert tls.cipher()[0] == "TLS_AES_256_GCM_SHA384"
             tls.recv(1)  # the handshake is over, and the keys are in the file
-            secret = self._traffic_secret()
+            secret = _traffic_secret(keys)
             cipher, nonce = AESGCM(_expand(secret, b"key", 32)), int.from_bytes(_expand(secret, b"iv", 12))
             numbers = itertools.count()
 
@@ -69,7 +81,7 @@ class TicketFlood:
                 head = APPLICATION_DATA + struct.pack("!H", len(body) + 16)
                 return head + cipher.encrypt((nonce ^ next(numbers)).to_bytes(12), body, head)
 
-            below.settimeout(1)
+            below.settimeout(self._seconds)
             if self._answers is not None:
                 below.sendall(record(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + DATA))
                 time.sleep(self._answers)
@@ -78,9 +90,12 @@ class TicketFlood:
                 while time.monotonic() < until:
                     below.sendall(record(MESSAGE * (RECORD // len(MESSAGE)) + HANDSHAKE))
                     self.sent += 1
+                    if self._burst and self.sent % self._burst == 0:
+                        time.sleep(0.05)
             except OSError:
                 pass  # the client has gone, or reads no more
 
-    def _traffic_secret(self) -> bytes:
-        lines = self._keys.read_text().splitlines()
-        return next(bytes.fromhex(line.split()[2]) for line in lines if line.startswith("SERVER_TRAFFIC_SECRET_0 "))
+
+def _traffic_secret(keys: Path) -> bytes:
+    lines = keys.read_text().splitlines()
+    return next(bytes.fromhex(line.split()[2]) for line in lines if line.startswith("SERVER_TRAFFIC_SECRET_0 "))
