@@ -39,6 +39,7 @@ AT_ONCE_FAILING = 5  # the same while its last attempt failed
 # --- Claim -------------------------------------------------------------------------------------------------------
 
 CLAIMING = 0x636C61696D  # the advisory lock that is held while claiming
+HELD_OFF_FOR = "3s"  # how long it is left to a web process that holds it and is gone
 
 # From each webhook, as many deliveries of both lanes as it has room for. Of these, as many as the worker has room for,
 # beginning with the webhooks that have least under way, so that slow receivers with much to take leave room for others.
@@ -149,10 +150,14 @@ def claim(token: UUID, limit: int, *, limit_failing: int | None = None, asked_at
 def hold_off_claims() -> None:
     """Let nobody claim until the caller's transaction ends. Claims that had begun are committed when this returns.
 
-    For transactions that make deliveries unclaimable: every later claim sees that.
+    For transactions that make deliveries unclaimable: every later claim sees that. PostgreSQL ends the session if the
+    caller then says nothing for HELD_OFF_FOR, since nobody's deliveries are sent meanwhile.
     """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
+        cursor.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
+            [HELD_OFF_FOR, CLAIMING],
+        )
 
 
 def _readable(newest: bytes, previous: bytes | None) -> list[str]:

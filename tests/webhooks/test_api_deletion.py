@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from tests.harness.background import PATIENCE, Background, eventually
-from tests.harness.database import wait_for_lock
+from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import draining, publish
 from tests.harness.manage import printed
 from tests.harness.receivers import Receiver, answer
@@ -180,7 +180,7 @@ def test_while_nobody_can_be_kept_from_claiming_nothing_is_deleted_and_the_next_
     row = delivery_of(webhook)
     path = f"/api/v1/webhooks/{webhook.id}"
     with transaction.atomic():
-        delivery.hold_off_claims()
+        one("SELECT pg_advisory_xact_lock(%s)", delivery.CLAIMING)
         assert Background(lambda: api.delete(path).status_code).result() == 503
     assert api.get(path).status_code == 200
     row.refresh_from_db()

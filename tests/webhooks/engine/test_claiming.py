@@ -12,12 +12,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from tests.harness.background import PATIENCE, Background, at_once
+from tests.harness.background import PATIENCE, Background, at_once, eventually
 from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import pass_time, statuses, write
 from tests.harness.receivers import answer, hang
@@ -261,6 +261,32 @@ def test_what_was_to_be_sent_by_a_clock_that_is_set_back_waits_for_no_longer_tha
     assert ids(delivery.claim(uuid4(), 10)) == set(first)
     waits = Delivery.objects.filter(id__in=retries).values_list(F("next_attempt_at") - Now(), flat=True)
     assert all(timedelta(hours=11.9) < wait <= timedelta(hours=12) for wait in waits)
+
+
+def test_a_web_process_that_is_gone_while_it_holds_off_claims_does_so_for_a_moment_only(webhook_to):
+    write(webhook_to("http://127.0.0.1:9/"))
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    def hold():
+        one("SELECT set_config('idle_in_transaction_session_timeout', '0', false)")  # nothing else ends it
+        with transaction.atomic():
+            delivery.hold_off_claims()
+            has_begun.set()
+            may_go_on.wait(PATIENCE)
+            one("SELECT 1")
+
+    def claimed():
+        try:
+            return delivery.claim(uuid4(), 1)
+        except DatabaseError:  # not yet
+            return []
+
+    holding = Background(hold)
+    assert has_begun.wait(PATIENCE)
+    assert eventually(claimed)
+    may_go_on.set()
+    with pytest.raises(DatabaseError):
+        holding.result()
 
 
 def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webhook_to):

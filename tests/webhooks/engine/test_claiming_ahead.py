@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 
 from tests.harness.background import Background, eventually
-from tests.harness.database import wait_for_lock
+from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import write
 from tests.harness.receivers import Receiver, answer
 from webhooks import delivery
@@ -59,7 +59,7 @@ def full(make_engine, receiver, webhook_to, monkeypatch):
     draining = Background(engine.drain)
     receiver.wait_for(10)
     with transaction.atomic():
-        delivery.hold_off_claims()
+        one("SELECT pg_advisory_xact_lock(%s)", delivery.CLAIMING)
         gate.open_for = 1
         wait_for_lock()
         gate.open_for = 10
