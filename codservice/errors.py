@@ -11,11 +11,13 @@ class Refused(Exception):
 
     `code` is the API's short code and `status` the HTTP status (docs/errors.md); the message is a sentence for
     people. The API turns it into an error body, the console into a message, a command into a line. In the API a 422
-    also has `errors`: the message, under the field that is `in_the_way`.
+    also has `errors`: the message, under the field that is `in_the_way`. With 429 and 503 it says to `wait` so many
+    seconds.
     """
 
     code = "refused"
     status = 422
+    wait = 1
     in_the_way = "status"
 
     def __init__(self, message: str) -> None:

@@ -126,6 +126,7 @@ class StillRecovering(Refused):
     """MOST_AT_ONCE recoveries of the webhook are not over yet."""
 
     code, status = "rate_limited", HTTPStatus.TOO_MANY_REQUESTS
+    wait = 10  # seconds, after which a worker has gone on with them
 
     def __init__(self) -> None:
         super().__init__(_("Earlier recoveries of this webhook are still going on. Try again when one is over."))

@@ -104,10 +104,10 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
         request.accepted_renderer, request.accepted_media_type = ExactJSONRenderer(), ExactJSONRenderer.media_type
     if isinstance(exc, exceptions.ValidationError):
         exc = Invalid(flatten(exc.detail))
-    message, errors, headers = "", None, {}
+    message, errors, headers, wait = "", None, {}, Refused.wait
     match exc:
         case Refused():
-            status, code, message = exc.status, exc.code, exc.message
+            status, code, message, wait = exc.status, exc.code, exc.message, exc.wait
             if status == HTTPStatus.UNPROCESSABLE_ENTITY:
                 errors = exc.by_field(exc.in_the_way)
         case DatabaseError() if _is_outage(exc):
@@ -127,7 +127,7 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
         case _:
             return None
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
-        headers = {"Retry-After": "1"}
+        headers = {"Retry-After": str(wait)}
     return Response(_error_body(code, message, errors), status, headers=headers)
 
 
