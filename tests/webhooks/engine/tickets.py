@@ -31,15 +31,12 @@ def _expand(secret: bytes, label: bytes, length: int) -> bytes:
 class TicketFlood:
     """Listens for `clients`, and floods each for `seconds` or until it disconnects.
 
-    With `answers` it first answers the client, and leaves the connection in peace for `answers` seconds. With `burst`
-    it rests for a moment after as many records.
+    With `answers` it first answers the client, and leaves the connection in peace for `answers` seconds.
     """
 
-    def __init__(
-        self, authority: Authority, seconds: float, answers: float | None = None, *, clients: int = 1, burst: int = 0
-    ) -> None:
+    def __init__(self, authority: Authority, seconds: float, answers: float | None = None, *, clients: int = 1) -> None:
         self._authority, self._seconds, self._answers = authority, seconds, answers
-        self._clients, self._burst = clients, burst
+        self._clients = clients
         self._certified = authority.certified("127.0.0.1")
         self.sent = 0
 
@@ -90,8 +87,6 @@ class TicketFlood:
                 while time.monotonic() < until:
                     below.sendall(record(MESSAGE * (RECORD // len(MESSAGE)) + HANDSHAKE))
                     self.sent += 1
-                    if self._burst and self.sent % self._burst == 0:
-                        time.sleep(0.05)
             except OSError:
                 pass  # the client has gone, or reads no more
 
