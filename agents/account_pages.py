@@ -15,7 +15,6 @@ from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods
 
 from agents.desk import hours, scripts
 from agents.models import CallingRules
@@ -53,7 +52,6 @@ class MerchantsRulesForm(rules.HoursForm):
 
 
 @account_page()
-@require_http_methods(["GET", "HEAD", "POST"])
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's rules, in test mode too: calls of test orders are planned by them (`agents.test_mode`)."""
     account = account.live_account
@@ -69,7 +67,6 @@ def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @account_page()
-@require_http_methods(["GET", "HEAD", "POST"])
 def script(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's texts, in test mode too. POST saves them; with `preview` it only shows how they read."""
     account = account.live_account

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from codservice import values
 from codservice.accounts import security_log
@@ -185,7 +185,6 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
 
 
 @account_page(look=Right.WRITE)
-@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, account: Account) -> HttpResponse:
     form = NewProductForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
@@ -206,7 +205,6 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @account_page()
-@require_http_methods(["GET", "HEAD", "POST"])
 def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show or change a product's record, and show its stock with its movements."""
     mine = Product.objects.filter(account=account)
@@ -227,7 +225,6 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE)
-@require_http_methods(["GET", "HEAD", "POST"])
 def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Set the stock, unless it has changed to another quantity since the page was opened. GET leads to the product."""
     shown = get_object_or_404(Product, id=id, account=account)

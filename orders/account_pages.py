@@ -18,7 +18,7 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from codservice import values
 from codservice.accounts import security_log
@@ -200,7 +200,6 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE, gone=NO_ORDER)
-@require_http_methods(["GET", "HEAD", "POST"])
 def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Ask for confirmation on GET and cancel on POST. Both say why an order can no longer be canceled.
 

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from codservice import days
 from codservice.accounts import security_log
@@ -60,7 +60,6 @@ def data(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @account_page(look=Right.OWN, takes_out=True)
-@require_http_methods(["GET", "HEAD", "POST"])
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":  # `account_page` leads here when the mode was switched meanwhile
         return redirect("account-data")
@@ -69,7 +68,6 @@ def export(request: HttpRequest, account: Account) -> HttpResponseBase:
 
 
 @account_page(look=Right.OWN, takes_out=True)
-@require_http_methods(["GET", "HEAD", "POST"])
 def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":
         return redirect("account-data")
@@ -82,7 +80,6 @@ def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
 
 
 @account_page(look=Right.OWN)
-@require_http_methods(["GET", "HEAD", "POST"])
 def erase(request: HttpRequest, account: Account) -> HttpResponse:
     """Ask for confirmation on GET, erase on POST."""
     form = CustomerForm(request.POST if request.method == "POST" else request.GET)

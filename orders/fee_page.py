@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page
@@ -60,7 +59,6 @@ def _name(code: str, kind: str) -> str:
 
 
 @account_page()
-@require_http_methods(["GET", "HEAD", "POST"])
 def shipping_fees(request: HttpRequest, account: Account) -> HttpResponse:
     form = FeesForm(request.POST if request.method == "POST" else None, account=account)
     if form.is_valid():

@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.urls import path
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from codservice.accounts.account_page import account_page, switch
 from codservice.accounts.key_format import TEST
@@ -35,7 +35,6 @@ LOOKED_THROUGH = 1000
 
 
 @account_page()
-@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key", "lines")
 def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
     """The quick start. POST makes a new test key, which is in this answer's programs and never shown again."""

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from codservice import values
 from codservice.accounts.account_page import account_page
@@ -32,7 +31,6 @@ def _shown_lines(request: HttpRequest) -> int:
 
 
 @account_page(look=Right.WRITE, gone=NO_ORDER)
-@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the form, or create the order from it, by the rules of the API.
 
@@ -73,7 +71,6 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE, gone=NO_ORDER)
-@require_http_methods(["GET", "HEAD", "POST"])
 def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show the same form with the order's values, or change the order. An agent who has the order open is told.
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 
 from codservice import days
 from codservice.accounts.account_page import Gone, account_page, confirmation
@@ -123,7 +123,6 @@ def _webhook(account: Account, id: UUID) -> Webhook:
 
 
 @account_page()
-@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
     """List the account's webhooks; POST registers one, whose secret is shown in this answer only.
@@ -144,7 +143,6 @@ def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
-@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """GET asks for confirmation; POST creates a new secret, shown in this answer only, and once per confirmation."""
@@ -176,7 +174,6 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
-@require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """GET asks for confirmation; POST deletes the webhook."""
     webhook = _webhook(account, id)
@@ -215,7 +212,6 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
-@require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Change a webhook's address, kinds of events and note, and turn it on or off."""
     shown, status = _webhook(account, id), 200
@@ -239,7 +235,6 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
-@require_http_methods(["GET", "HEAD", "POST"])
 def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """GET asks for days; POST sends what was missed in them."""
     shown = _webhook(account, id)

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from codservice.accounts.account_page import Gone, account_page
 from codservice.accounts.models import Account
@@ -111,7 +111,6 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
-@require_http_methods(["GET", "HEAD", "POST"])
 def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Resend all failed deliveries that the filters choose: GET shows how many, POST sends them, oldest first.
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.functional import Promise, SimpleLazyObject
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from codservice.accounts import team
 from codservice.accounts.key_format import TEST
@@ -53,10 +53,12 @@ def account_page(
 
     People of a closed account may look but change nothing; a page that `takes_out` data, or has buttons for it, still
     works for them. An object that is not found, or that somebody else deletes during the change, gives 404 with the
-    words of `gone`. No browser or proxy stores the answers.
+    words of `gone`. Methods other than GET, HEAD and POST get 405. No browser or proxy stores the answers.
     """
 
     def decorated(view: View) -> Page:
+        answer = require_http_methods(["GET", "HEAD", "POST"])(view)
+
         @wraps(view)
         def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not request.user.is_authenticated:
@@ -83,7 +85,7 @@ def account_page(
             request.account = account  # type: ignore[attr-defined]
             try:
                 with timezone.override(ALGIERS):
-                    return view(request, account, *args, **kwargs)
+                    return answer(request, account, *args, **kwargs)
             except (Http404, ObjectDoesNotExist) as missing:
                 if request.method != "POST" and not isinstance(missing, Http404):
                     raise

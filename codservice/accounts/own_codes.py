@@ -17,7 +17,6 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_http_methods
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import known_browsers, one_time_codes, sessions
@@ -134,7 +133,6 @@ _of_merchants = CodesPage("codes", _render)
 
 
 @account_page(change=Right.READ)
-@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters()
 def codes(request: HttpRequest, account: Account) -> HttpResponse:
     """The codes page of a merchant's person, whatever their role."""

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 from django.views.generic import FormView
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -77,7 +77,6 @@ class InvitationForm(RoleForm):
 
 
 @account_page(look=Right.OWN)
-@require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HttpRequest, account: Account) -> HttpResponse:
     """The people and invitations; a POST invites somebody."""
     live = account.live_account
@@ -163,7 +162,6 @@ def _member(account: Account, id: UUID) -> Membership:
 
 
 @account_page(look=Right.OWN, gone=NOT_HERE)
-@require_http_methods(["GET", "HEAD", "POST"])
 def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show what a colleague may do; a POST changes it."""
     member = _member(account, id)
@@ -178,7 +176,6 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.OWN, gone=NOT_HERE)
-@require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """GET asks for confirmation, POST removes the colleague."""
     member = _member(account, id)

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 from django.views.generic import FormView, TemplateView
 
 from codservice.accounts import known_browsers, sessions, team
@@ -202,7 +202,6 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
 
 
 @account_page(look=Right.WRITE, change=Right.OWN)
-@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key")
 def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's keys. POST makes one and shows it in this answer only, among the keys of its mode.
@@ -244,7 +243,6 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @account_page(look=Right.OWN)
-@require_http_methods(["GET", "HEAD", "POST"])
 def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """GET asks for confirmation, POST revokes the key."""
     key = get_object_or_404(ApiKey, id=id, account=account)

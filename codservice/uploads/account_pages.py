@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils.translation import get_language, gettext, override
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from codservice import values
 from codservice.accounts import security_log
@@ -47,7 +47,6 @@ BATCH = 50  # refused rows in memory at once
 
 
 @account_page(look=Right.WRITE)
-@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
     """Accept a file: announced by name and size with pieces to follow, or whole from a browser without scripts."""
     if request.method != "POST":
@@ -114,7 +113,6 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page()
-@require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Show how far an upload is, or the form that matches its columns, which a POST sends.
 
@@ -146,7 +144,6 @@ def progress(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE)
-@require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Ask (GET), then stop the upload (POST): the rest of the file is discarded, what is imported stays."""
     shown = _find(account, id)
@@ -298,7 +295,6 @@ def _own(upload: Upload, row: RefusedRow) -> list[str]:
 
 
 @account_page(look=Right.WRITE)
-@require_http_methods(["GET", "HEAD", "POST"])
 def discard(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Ask (GET), then delete the refused rows (POST), which nobody wants to correct."""
     shown = _find(account, id)
