@@ -110,14 +110,6 @@ class ProductDrafts(serializers.Serializer):
     products = Entries(child=ProductDraft(), max_length=MAX_UPDATES)
 
 
-def read_updates(body: dict[str, Any]) -> list[Update]:
-    """The entries of a bulk update's body; those that cannot be used carry their refusals.
-
-    Raises Invalid if there is no list of 1 to MAX_UPDATES entries.
-    """
-    return read_body(StockUpdates, body)["updates"]
-
-
 def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
     """The entries of a body of products: each a draft, or why it cannot be used.
 

@@ -16,6 +16,7 @@ from codservice.accounts.actor import Actor
 from codservice.api import schema
 from codservice.api.adapters import needed_body
 from codservice.api.conditional import answer_unless_etag_known, answer_unless_known, weak_etag
+from codservice.api.fields import read_body
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
 from codservice.searches import batch_by_batch, searching
@@ -77,7 +78,7 @@ class InventoryViewSet(_Products):
     )
     def update(self, request: Request) -> Response:
         """Each entry is applied by itself: 200 when all were applied, 207 when some were not, 422 when none was."""
-        updates = serializers.read_updates(needed_body(request))
+        updates = read_body(serializers.StockUpdates, needed_body(request))["updates"]
         result = stock.set_quantities(request.auth.account_id, updates, actor=Actor.of_key(request.auth))
         body = serializers.result_body(result, request.data["updates"])
         return Response(body, status.HTTP_207_MULTI_STATUS if result.errors else status.HTTP_200_OK)

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from codservice.accounts.actor import Actor
 from codservice.api.error_answers import Error
+from codservice.api.fields import read_body
 from codservice.errors import Invalid
 from codservice.wire import Id
 from orders import importing, serializers
@@ -54,7 +55,7 @@ def import_batch(account_id: UUID, body: dict[str, Any], *, actor: Actor) -> Ord
 
     Raises Invalid if the body is no batch. Costs as many statements as a single import.
     """
-    sent = serializers.read_batch(body)
+    sent = read_body(serializers.OrderBatch, body)["orders"]
     answer = OrderBatchBody([], [])
     for index, outcome in enumerate(importing.import_orders(account_id, sent, actor=actor)):
         if isinstance(outcome, Invalid):

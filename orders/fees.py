@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from codservice import wire
 from codservice.accounts.models import Account
-from codservice.api.fields import Amount, Body, Entries, read_body
+from codservice.api.fields import Amount, Body, Entries
 from orders import regions
 from orders.bodies import WilayaCode
 from orders.models import DeliveryType, ShippingFee
@@ -62,11 +62,6 @@ class Fees(Entries):
 
 class ShippingFees(serializers.Serializer):
     fees = Fees(child=ShippingFeeEntry(), max_length=MAX_FEES)
-
-
-def read_fees(body: dict[str, Any]) -> list[Fee]:
-    """Read the entries of a body, each for a different wilaya. Raises Invalid with all problems."""
-    return read_body(ShippingFees, body)["fees"]
 
 
 # --- What goes out ---------------------------------------------------------------------------------------------------

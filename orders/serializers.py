@@ -235,11 +235,6 @@ def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
     return values, flatten(errors) if errors else {}
 
 
-def read_batch(body: dict[str, Any]) -> list[Any]:
-    """The bodies of a batch, none of them checked yet. Raises Invalid."""
-    return read_body(OrderBatch, body)["orders"]
-
-
 def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:
     """Read what is to change, by the names of the columns, and all that is wrong with it, by dotted path.
 

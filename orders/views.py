@@ -12,6 +12,7 @@ from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
 from codservice.api.adapters import location, needed_body, optional_body, unknown_first
 from codservice.api.conditional import answer_unless_known, check_match, weak_etag
+from codservice.api.fields import read_body
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
 from codservice.errors import Invalid
@@ -156,5 +157,5 @@ class ShippingFeeViewSet(viewsets.GenericViewSet):
     def update(self, request: Request) -> Response:
         """Sets all fees that are sent or, if one is wrong, none. Null removes a fee. Answers with the list."""
         account_id = request.auth.account_id
-        fees.set_fees(account_id, fees.read_fees(needed_body(request)))
+        fees.set_fees(account_id, read_body(fees.ShippingFees, needed_body(request))["fees"])
         return Response(fees.of_account(account_id))

@@ -25,6 +25,7 @@ from codservice.accounts.account_page import Gone, account_page, confirmation
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
+from codservice.api.fields import read_body
 from codservice.bidi import unturned
 from codservice.concurrent_edits import SinceShown
 from codservice.errors import Invalid
@@ -33,7 +34,7 @@ from codservice.i18n_tags import counted
 from webhooks import events, feed, recovery, registry
 from webhooks.models import Event, Webhook
 from webhooks.openapi import example_of
-from webhooks.serializers import read_change, read_ping, read_recovery, read_registration
+from webhooks.serializers import WebhookChange, WebhookPing, WebhookRegistration, read_recovery
 from webhooks.templatetags.webhooks import KINDS
 
 WEBHOOKS = ("account-webhooks", gettext_lazy("Webhooks"))
@@ -73,7 +74,7 @@ class WebhookForm(Form):
         return self.cleaned_data
 
     def read(self, data: dict[str, Any]) -> dict[str, Any]:
-        return read_registration(data)
+        return read_body(WebhookRegistration, data)
 
 
 class WebhookChangeForm(SinceShown, WebhookForm):
@@ -88,7 +89,7 @@ class WebhookChangeForm(SinceShown, WebhookForm):
     )
 
     def read(self, data: dict[str, Any]) -> dict[str, Any]:
-        return read_change({name: data[name] for name in self.changed_data})
+        return read_body(WebhookChange, {name: data[name] for name in self.changed_data})
 
 
 class RecoverForm(Form):
@@ -197,7 +198,7 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Send a test event, or an example of a kind of event; the delivery's page then shows how it goes."""
     webhook = _webhook(account, id)
     try:
-        kind = read_ping({"event": request.POST.get("event") or None})
+        kind = read_body(WebhookPing, {"event": request.POST.get("event") or None})["event"]
         with transaction.atomic():
             delivery_id = events.ping(account.id, id, kind=kind, example=example_of(kind))
             registry.note(Action.WEBHOOK_TESTED, webhook)

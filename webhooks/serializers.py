@@ -121,21 +121,6 @@ class WebhookRecovery(serializers.Serializer):
 _CLOCKS_DIFFER = timedelta(minutes=5)  # a client's and ours
 
 
-def read_registration(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the normalised `url`, `events` and what else the body has. Raises Invalid with all its problems."""
-    return read_body(WebhookRegistration, body)
-
-
-def read_change(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes of a webhook that a body asks for. Raises Invalid."""
-    return read_body(WebhookChange, body)
-
-
-def read_ping(body: dict[str, Any]) -> str | None:
-    """Return the kind of event to send an example of, or None. Raises Invalid."""
-    return read_body(WebhookPing, body)["event"]
-
-
 def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
     """Return `since` and `until`. Raises Invalid, also for times that the feed no longer shows or that are to come."""
     read = read_body(WebhookRecovery, body)

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from codservice.api import schema
 from codservice.api.adapters import location, needed_body, optional_body, unknown_first
+from codservice.api.fields import read_body
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, number_schema, query_parameters, read_number
 from codservice.errors import Invalid, read_all
@@ -49,7 +50,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     )
     def create(self, request: Request) -> Response:
         """The signing secret is shown in this answer only. At most 20 webhooks per account."""
-        wanted = serializers.read_registration(needed_body(request))
+        wanted = read_body(serializers.WebhookRegistration, needed_body(request))
         webhook, secret = registry.register(request.auth.account_id, **wanted)
         body = _with_secret(webhook, secret)
         return Response(body, status.HTTP_201_CREATED, headers=location(request, webhook.id))
@@ -82,7 +83,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
         """Changes the fields that are sent; the secret stays. While the webhook is off, nothing is kept for it:
         `recover` afterwards."""
         with unknown_first(self.get_queryset().filter(id=id)):
-            changes = serializers.read_change(optional_body(request))
+            changes = read_body(serializers.WebhookChange, optional_body(request))
         webhook = registry.change(request.auth.account_id, id, changes)
         return Response(serializers.WebhookAnswer(serializers.webhook_body(webhook)))
 
@@ -97,7 +98,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
         """Sends a signed delivery and tries it once; the log shows the result. The body is optional: without `event`, a
         `ping` is sent; with it, an example of that event, whose body has `"example": true`."""
         with unknown_first(self.get_queryset().filter(id=id)):
-            kind = serializers.read_ping(optional_body(request))
+            kind = read_body(serializers.WebhookPing, optional_body(request))["event"]
         example = example_of(kind)
         delivery_id = events.ping(request.auth.account_id, id, kind=kind, example=example)
         return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED)

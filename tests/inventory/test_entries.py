@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
+from codservice.api.fields import read_body
 from codservice.errors import Invalid
 from codservice.wire import dump_json, load_json
 from inventory import serializers, stock
@@ -90,7 +91,7 @@ def test_every_entry_is_applied_or_refused_as_the_contract_says(shop: Account, s
     expected = expect(sent)
     with transaction.atomic():
         result = stock.set_quantities(
-            shop.id, serializers.read_updates({"updates": sent}), actor=Actor.of_command("test")
+            shop.id, read_body(serializers.StockUpdates, {"updates": sent})["updates"], actor=Actor.of_command("test")
         )
         numbers = dict(Product.objects.values_list("sku", "stock_quantity"))
         written = StockMovement.objects.count(), Event.objects.count()
