@@ -6,9 +6,9 @@ from typing import Any
 
 from celery import Celery
 from celery import Task as CeleryTask
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_shutting_down
 
-from codservice import logs
+from codservice import logs, stops
 from codservice.postgresql import is_away, is_behind
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
@@ -37,3 +37,8 @@ app = Celery("codservice", task_cls=Task)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 setup_logging.connect(logs.configure)
+
+
+@worker_shutting_down.connect
+def stop(**kwargs: object) -> None:
+    stops.stopping.set()

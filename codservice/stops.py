@@ -5,6 +5,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+stopping = threading.Event()
+"""Set for good once this worker is told to stop: tasks end after their current batch, and leave the rest to others."""
+
 
 @contextmanager
 def stops_wait() -> Iterator[None]:

@@ -6,7 +6,6 @@ what the request leaves undone because there is much, or because an older transa
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,6 +17,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
+from codservice import stops
 from codservice.errors import Refused
 from webhooks import events, feed, resending, wakeup
 from webhooks.models import Recovery, Webhook
@@ -30,8 +30,6 @@ SECONDS = 0.3  # how long a request, which holds a web thread, works on it; the 
 WORKER_SECONDS = 20.0  # after which a worker begins no turn of webhooks any more
 MOST_AT_ONCE = 10  # recoveries of a webhook: each goes through its whole period, however much of it others have sent
 _TURN = 100  # webhooks at most
-
-_stopping = threading.Event()
 
 # Of several recoveries of a webhook that begin at once, each counts those before it: they begin one by one, and only
 # the next statement counts. The row of the webhook is not locked for it, since a batch of a worker holds it for long.
@@ -197,22 +195,17 @@ def recover(
     return Recovered(count, step.is_over)
 
 
-def stop() -> None:
-    """Have `go_on` end after the current batch, for good. The rest is there for other workers."""
-    _stopping.set()
-
-
 def go_on() -> int:
     """Go on with recoveries that requests have left. Returns how many deliveries.
 
     Webhooks take turns, one batch each, so that one with much to recover, or many recoveries, does not hold up others.
-    No turn begins after WORKER_SECONDS, and no batch after `stop`.
+    No turn begins after WORKER_SECONDS, and no batch once the worker stops.
     """
     deadline = time.monotonic() + WORKER_SECONDS
     count, later = 0, list[UUID]()  # webhooks
     while time.monotonic() < deadline and (turn := _oldest_of_each(later)):
         for webhook_id, id_ in turn:
-            if _stopping.is_set():
+            if stops.stopping.is_set():
                 return count
             step = _step_or_later(id_)
             if step.deliveries:

@@ -1,7 +1,6 @@
 """Register, change and delete the webhooks of an account, and rotate their secrets (docs/webhooks.md)."""
 
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -15,6 +14,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
+from codservice import stops
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
@@ -31,8 +31,6 @@ CLAIM_TO_POST = timedelta(seconds=delivery.BEGIN_WITHIN + 0.1)
 DROP_SECONDS = 0.2  # how long a request drops deliveries; the rest is dropped after it
 WORKER_SECONDS = 20.0  # how long a worker drops deliveries before it leaves the rest to the next round
 _BATCH = 1000  # deliveries of a lane that one statement drops
-
-_stopping = threading.Event()
 
 
 class StillDropping(Refused):
@@ -192,15 +190,10 @@ def note(action: Action, webhook: Webhook) -> None:
     security_log.note(action, target=host, target_id=webhook.id, account_id=webhook.account_id)
 
 
-def stop() -> None:
-    """Have `drop_left_over` end after the current batch, for good. The rest is there for other workers."""
-    _stopping.set()
-
-
 def drop_left_over() -> int:
     """Drop pending deliveries of webhooks that are deleted or off, batch by batch. Returns how many.
 
-    No batch begins after WORKER_SECONDS, nor after `stop`.
+    No batch begins after WORKER_SECONDS, nor once the worker stops.
     """
     until = time.monotonic() + WORKER_SECONDS
     with connection.cursor() as cursor:
@@ -237,7 +230,7 @@ def _drop_pending(webhook_id: UUID, *, until: float) -> int:
     """Drop pending deliveries of a webhook while it is deleted or off, until the time `until`. Returns how many."""
     count, dropped = 0, _BATCH
     with connection.cursor() as cursor:
-        while dropped >= _BATCH and time.monotonic() < until and not _stopping.is_set():
+        while dropped >= _BATCH and time.monotonic() < until and not stops.stopping.is_set():
             cursor.execute(_DROP, {"webhook_id": webhook_id, "batch": _BATCH})
             dropped = cursor.rowcount
             count += dropped

@@ -89,5 +89,3 @@ def finish(**kwargs: object) -> None:
 @worker_shutting_down.connect
 def stop_delivering(**kwargs: object) -> None:
     engine.stop()
-    recovery.stop()
-    registry.stop()

@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import logging
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -30,6 +29,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from codservice import stops
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.errors import Errors
@@ -50,7 +50,6 @@ MAX_ROWS = 200_000
 MAX_COLUMNS = 120  # Shopify's orders have about 80
 _BLOCK_BYTES = 128 << 10
 
-_stopping = threading.Event()
 _GIVEN_UP = "We could not continue with this file. What came before is done, as counted here."
 _SENT_AGAIN = "The file was sent again: the newer one takes its place."
 _encode = msgspec.json.Encoder().encode
@@ -82,15 +81,10 @@ class _OfAnotherVersion(Exception):
     """The columns were matched by a newer version that knows more of them. Its workers will take in all of them."""
 
 
-def stop() -> None:
-    """Stop working after the current batch."""
-    _stopping.set()
-
-
 def go_on() -> int:
-    """Work on the uploads in turn until nothing is left. Returns the number of turns."""
+    """Work on the uploads in turn until nothing is left, or the worker stops. Returns the number of turns."""
     turns = 0
-    while not _stopping.is_set() and (upload := _claim()):
+    while not stops.stopping.is_set() and (upload := _claim()):
         turns += 1
         claimed = Upload.objects.filter(id=upload.id, claim=upload.claim)
         try:
@@ -226,7 +220,7 @@ def _write_blocks(upload: Upload, table: Table) -> int:
         if size > _BLOCK_BYTES:
             _write_block(upload, block)
             block, size = [], 0
-            if _stopping.is_set():
+            if stops.stopping.is_set():
                 raise _Lost
     if block:
         _write_block(upload, block)
@@ -257,7 +251,7 @@ def _take_in(upload: Upload) -> None:
     until = time.monotonic() + SECONDS
     for batch in batches(entries, intake.batch):
         _take_batch(upload, intake, batch)
-        if _stopping.is_set() or time.monotonic() > until or _is_closed(upload.account_id):
+        if stops.stopping.is_set() or time.monotonic() > until or _is_closed(upload.account_id):
             return
         _need_newest(upload)
     if upload.rows_done == upload.row_count:

@@ -1,5 +1,4 @@
 from celery import shared_task
-from celery.signals import worker_shutting_down
 
 from codservice.uploads import processing
 
@@ -8,8 +7,3 @@ from codservice.uploads import processing
 def go_on() -> int:
     """Work on uploads and return the number of turns. Each worker runs it by its own clock (WORKER_SCHEDULE)."""
     return processing.go_on()
-
-
-@worker_shutting_down.connect
-def stop(**kwargs: object) -> None:
-    processing.stop()

@@ -12,10 +12,12 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from celery.signals import worker_shutting_down
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from codservice import stops
 from codservice.accounts.models import Account
 from tests.harness.background import PATIENCE, at_once, eventually, open_transaction
 from tests.harness.client import ApiClient
@@ -242,13 +244,12 @@ def test_nor_does_it_hold_up_a_worker_that_is_told_to_stop(
     def stopped() -> float:
         """The clock: of the round, of the first batch and, when it stops, of the second."""
         if next(reads) == 2:
-            tasks.stop_delivering()
+            worker_shutting_down.send(sender=None)
         return 0.0
 
     with monkeypatch.context() as told:
         told.setattr(tasks, "engine", Engine())
-        told.setattr(recovery, "_stopping", threading.Event())
-        told.setattr(registry, "_stopping", threading.Event())
+        told.setattr(stops, "stopping", threading.Event())
         told.setattr(registry, "time", SimpleNamespace(monotonic=stopped))
         assert registry.drop_left_over() == 1
 
@@ -684,13 +685,12 @@ def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_others(
 
     def stopped(id_: UUID) -> tuple[int, bool, bool]:
         steps.append(id_)
-        tasks.stop_delivering()
+        worker_shutting_down.send(sender=None)
         return step(id_)
 
     with monkeypatch.context() as told:
         told.setattr(tasks, "engine", Engine())
-        told.setattr(recovery, "_stopping", threading.Event())
-        told.setattr(registry, "_stopping", threading.Event())
+        told.setattr(stops, "stopping", threading.Event())
         told.setattr(recovery, "_step", stopped)
         recovery.go_on()
         assert len(steps) == 1
