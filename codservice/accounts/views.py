@@ -16,6 +16,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
@@ -125,13 +126,31 @@ def locked_or(response: HttpResponse, form: forms.Form) -> HttpResponse:
 # --- Passwords -------------------------------------------------------------------------------------------------------
 
 
+class _NewPassword:
+    """A new password for a person. Their other sessions end, because each holds a hash of the old one."""
+
+    said: str | Promise
+
+    def form_valid(self, form: PasswordChangeForm | NewPasswordForm) -> HttpResponse:
+        try:
+            response = super().form_valid(form)
+        except PersonChanged as refused:
+            form.add_error("new_password1", refused.message)
+            return self.form_invalid(form)
+        messages.success(self.request, self.said)
+        sessions.end(form.user, but=self.request.session.session_key)  # this one may be theirs, and is being answered
+        known_browsers.remember(response, form.user)
+        return response
+
+
 @method_decorator(never_cache, name="dispatch")
-class PasswordChange(auth_views.PasswordChangeView):
-    """A new password for a signed-in person. Their other sessions end, because each holds a hash of the old one."""
+class PasswordChange(_NewPassword, auth_views.PasswordChangeView):
+    """The page on which signed-in people change their password."""
 
     template_name = "accounts/password.html"
     form_class = PasswordChangeForm
     success_url = reverse_lazy("password")
+    said = gettext_lazy("Your password is changed. You are signed out everywhere else.")
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return super().get_form_kwargs() | {"request": self.request}
@@ -139,15 +158,7 @@ class PasswordChange(auth_views.PasswordChangeView):
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         if self.request.user.has_one_time_password:
             self.success_url = reverse("account")  # they were on their way in
-        try:
-            response = super().form_valid(form)
-        except PersonChanged as refused:
-            form.add_error("new_password1", refused.message)
-            return self.form_invalid(form)
-        messages.success(self.request, _("Your password is changed. You are signed out everywhere else."))
-        sessions.end(form.user, but=self.request.session.session_key)
-        known_browsers.remember(response, self.request.user)
-        return response
+        return super().form_valid(form)
 
     def form_invalid(self, form: PasswordChangeForm) -> HttpResponse:
         return locked_or(super().form_invalid(form), form)
@@ -179,23 +190,13 @@ class PasswordLinkSent(TemplateView):
     extra_context = {"hours": LINK_HOURS, "links": MOST_LINKS}
 
 
-class PasswordNew(auth_views.PasswordResetConfirmView):
+class PasswordNew(_NewPassword, auth_views.PasswordResetConfirmView):
     """The page that a mailed link leads to: a new password, or that the link has expired or was used."""
 
     template_name = "accounts/password_new.html"
     form_class = NewPasswordForm
     success_url = reverse_lazy("login")
-
-    def form_valid(self, form: NewPasswordForm) -> HttpResponse:
-        try:
-            response = super().form_valid(form)
-        except PersonChanged as refused:
-            form.add_error("new_password1", refused.message)
-            return self.form_invalid(form)
-        messages.success(self.request, _("Your password is changed. Sign in with it."))
-        sessions.end(form.user, but=self.request.session.session_key)  # this one may be theirs, and is being answered
-        known_browsers.remember(response, form.user)
-        return response
+    said = gettext_lazy("Your password is changed. Sign in with it.")
 
 
 # --- API keys --------------------------------------------------------------------------------------------------------
