@@ -154,20 +154,13 @@ class _PasswordOfAnother:
         return super().set_password_and_save(user, *args, **kwargs)  # type: ignore[misc]
 
 
-class NewPersonForm(Form, _PasswordOfAnother, auth_forms.AdminUserCreationForm):
-    usable_password = None  # everybody here signs in with a password
-
+class NewPersonForm(Form, _PasswordOfAnother, auth_forms.BaseUserCreationForm):
     def clean_username(self) -> str:
         """Reject a name that is another's but for case, or another's address."""
         username = str(self.cleaned_data["username"])
         if User.with_name(username).exists():
             raise ValidationError(self.instance.unique_error_message(User, ("username",)))
         return username
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in ("password1", "password2"):
-            self.fields[name].required = True
 
 
 class PasswordOfAnotherForm(Form, _PasswordOfAnother, auth_forms.AdminPasswordChangeForm):
