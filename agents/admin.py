@@ -29,8 +29,8 @@ from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
+from codservice.accounts.operator_lists import LongList, SearchedList
 from codservice.errors import Refused
-from codservice.form_fields import ListSearchForm
 from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
 from orders import counts, lifecycle
@@ -48,9 +48,7 @@ _COUNTS = {  # of an order, counted in the statement that reads it
 }
 
 
-class OrderList(ChangeList):
-    search_form_class = ListSearchForm
-
+class OrderList(SearchedList):
     @property
     def filters(self) -> dict[type, Any]:
         """The list's filters by class. Filters that show nothing are not among them."""
@@ -70,17 +68,12 @@ admin.site.unregister(TOTPDevice)
 
 
 @admin.register(Order)
-class OrderAdmin(admin.ModelAdmin):
+class OrderAdmin(LongList):
     change_list_template = "agents/order_list.html"
-    list_display = ("__str__",)  # the template shows the columns itself; no column can be sorted by
+    list_display = ("__str__",)  # the template shows the columns itself
     list_filter = (StatusFilter, FormFilter, HappenedFilter, SortFilter)
-    list_per_page = 50
-    list_max_show_all = 0
     search_fields = ("phone_e164",)  # shows the search box; `order_search` says what is searched
     search_help_text = order_search.HINT
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    paginator = BoundedPaginator
     actions = None
 
     # --- Who may do what -------------------------------------------------------------------------------------------
@@ -146,8 +139,7 @@ class OrderAdmin(admin.ModelAdmin):
         return order_search.search(queryset, search_term), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {"title": _("Orders"), "most": BoundedPaginator.MOST, **(extra_context or {})}
-        response = super().changelist_view(request, context)
+        response = super().changelist_view(request, {"title": _("Orders"), **(extra_context or {})})
         if response.status_code == HTTPStatus.FOUND and PAGE_VAR in request.GET:
             # The page no longer exists. Django would redirect to the bare list, without the filters.
             asked = request.GET.copy()

@@ -28,7 +28,7 @@ from codservice.accounts.operator_forms import (
     PasswordOfAnotherForm,
     PersonForm,
 )
-from codservice.accounts.operator_lists import Choice, MerchantFilter, OperatorsList, ReadOnly, UntilDay
+from codservice.accounts.operator_lists import Choice, LongList, MerchantFilter, ReadOnly, UntilDay
 from codservice.accounts.security_log import Action, Outcome
 from codservice.bidi import unturned
 
@@ -184,7 +184,7 @@ class RoleFilter(Choice):
 
 
 @admin.register(User)
-class PersonAdmin(OperatorsList, UserAdmin):
+class PersonAdmin(LongList, UserAdmin):
     """People are deactivated, never deleted, because their names stay in the histories of orders."""
 
     change_list_template = "operators/people.html"

@@ -1,7 +1,7 @@
 """What the operators' pages share: a list, searched and filtered by one form without scripts, and a page for each row.
 
 A list reads along an index, shows PER_PAGE rows and counts no further than `BoundedPaginator`. It offers no filter that
-lacks an index on a long table.
+lacks an index on a long table. The list of orders is one too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -118,8 +118,8 @@ class SearchedList(ChangeList):
     search_form_class = ListSearchForm
 
 
-class OperatorsList(admin.ModelAdmin):
-    """A list of rows, shown by the `change_list_template` of the subclass."""
+class LongList(admin.ModelAdmin):
+    """A list of a table that may be long, shown by the `change_list_template` of the subclass."""
 
     list_per_page = PER_PAGE
     list_max_show_all = 0
@@ -157,7 +157,7 @@ class OperatorsList(admin.ModelAdmin):
             raise BadRequest(error) from error
 
 
-class ReadOnly(OperatorsList):
+class ReadOnly(LongList):
     """For operators to look at; rows cannot be added, edited or deleted.
 
     `change_form_template` shows a row as `row`, with what `page_of` adds. The page's buttons POST to it, for `act`.
