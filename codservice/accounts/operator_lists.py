@@ -36,9 +36,6 @@ class Choice(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [(value, words) for value, (words, _meant) in self.offered.items()]
 
-    def has_output(self) -> bool:
-        return bool(self.lookup_choices)
-
     @property
     def chosen(self) -> str:
         return self.value() if self.value() in {value for value, _label in self.lookup_choices} else ""
