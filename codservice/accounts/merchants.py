@@ -25,11 +25,12 @@ def make(
 ) -> tuple[Account, str | None]:
     """Make an account and its holder. Returns the account and the password that `staff.give_password` returns.
 
-    Raises ValidationError with a `message_dict` by the names of these arguments.
+    Raises ValidationError with a `message_dict` by the names of these arguments. The caller has checked the rate limit,
+    which is from 1 to MOST_REQUESTS.
     """
     email = email.strip().lower()
     holder = User(username=email, email=email)
-    problems = _problems_of(email) | _problems_of_limit(rate_limit)
+    problems = _problems_of(email)
     try:
         name = values.text(name, max_length=Account._meta.get_field("name").max_length)
     except ValueError as error:
@@ -63,12 +64,6 @@ def _problems_of(email: str) -> dict[str, list[str]]:
     if len(email) > MAX_EMAIL:
         return {"email": [_("An address can have at most %(most)d characters.") % {"most": MAX_EMAIL}]}
     return {}
-
-
-def _problems_of_limit(rate_limit: int | None) -> dict[str, list[str]]:
-    if rate_limit is None or 1 <= rate_limit <= MOST_REQUESTS:
-        return {}
-    return {"rate_limit": [_("Must be from 1 to %(most)d.") % {"most": MOST_REQUESTS}]}
 
 
 def change(account_id: UUID, **changes: Any) -> None:

@@ -21,7 +21,10 @@ class Command(commands.Command):
         parser.add_argument(
             "--password", help="the holder's password; without it, a one-time password is created and printed"
         )
-        parser.add_argument("--rate-limit", type=int, help="requests per minute and API key, instead of the default")
+        parser.add_argument(
+            "--rate-limit", type=commands.number(int, 1, merchants.MOST_REQUESTS),
+            help="requests per minute and API key, instead of the default",
+        )  # fmt: skip
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     def handle(self, *, name: str, email: str, password: str | None, rate_limit: int | None, **options: Any) -> None:
@@ -43,5 +46,5 @@ class Command(commands.Command):
 
 def _sentence(field: str, said: list[str]) -> str:
     """What is wrong with an argument, after its name. Messages about the address already contain it."""
-    before = {"name": "The name: ", "email": ""}.get(field, f"--{field.replace('_', '-')}: ")
-    return before + " ".join(said)
+    before = {"name": "The name: ", "email": "", "password": "--password: "}
+    return before[field] + " ".join(said)
