@@ -100,7 +100,7 @@ ORDER BY d.next_attempt_at
 """  # noqa: S608  (of our own text)
 
 
-def claim(token: UUID, limit: int, *, limit_failing: int | None = None, asked_at: float | None = None) -> list[Post]:
+def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float) -> list[Post]:
     """Claim up to `limit` due deliveries for the worker that `token` names, which asked for them at `asked_at`.
 
     First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among
@@ -109,14 +109,13 @@ def claim(token: UUID, limit: int, *, limit_failing: int | None = None, asked_at
     Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
     Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.
     """
-    # From before the claim, so that the database's clock is not needed.
-    begin_by = (time.monotonic() if asked_at is None else asked_at) + BEGIN_WITHIN
+    begin_by = asked_at + BEGIN_WITHIN  # from before the claim, so that the database's clock is not needed
     close_old_connections()
     parameters: dict[str, Any] = {
         "token": token,
         "lease": LEASE,
         "limit": limit,
-        "limit_failing": limit if limit_failing is None else limit_failing,
+        "limit_failing": limit_failing,
         "at_once": AT_ONCE,
         "at_once_failing": AT_ONCE_FAILING,
     }

@@ -22,6 +22,7 @@ from . import backing
 
 # Two events. The first attempts of their deliveries fail, the second ones succeed, and one is sent once more.
 DELIVER = """
+import time
 from uuid import uuid4
 from django.db import transaction
 from django.utils import timezone
@@ -39,7 +40,7 @@ with transaction.atomic():
 
 def attempt(failure, status):
     token = uuid4()
-    posts = delivery.claim(token, 10)
+    posts = delivery.claim(token, 10, limit_failing=10, asked_at=time.monotonic())
     outcomes = [Outcome(post, failure, status, 5, b"") for post in posts]
     delivery.settle(token, outcomes)
     assert not Claim.objects.exists()

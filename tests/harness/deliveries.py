@@ -14,9 +14,10 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
-from webhooks import events
+from webhooks import delivery, events
 from webhooks.engine import Engine
 from webhooks.models import Attempt, Delivery, Event, Webhook
+from webhooks.posts import Post
 
 from .background import Background
 
@@ -35,6 +36,11 @@ SELECT gen_random_uuid(), %(account)s, %(webhook)s, id, 'pending', %(attempts)s,
 _FINISHED = ("delivered", "failed", "dropped")
 
 
+def claim_due(token: UUID, limit: int) -> list[Post]:
+    """Claim up to `limit` due deliveries now, all of failing webhooks if there are no others."""
+    return delivery.claim(token, limit, limit_failing=limit, asked_at=time.monotonic())
+
+
 def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int = 0, **changes: Any) -> Delivery:
     """Write a delivery with an event of its own and so many logged `attempts`.
 
@@ -50,7 +56,7 @@ def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int =
         created_at=at,
     )
     is_over = status in _FINISHED
-    delivery = Delivery.objects.create(
+    written = Delivery.objects.create(
         **{
             "account_id": webhook.account_id,
             "webhook": webhook,
@@ -68,7 +74,7 @@ def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int =
         is_good = status == "delivered" and number == attempts
         Attempt.objects.create(
             account_id=webhook.account_id,
-            delivery=delivery,
+            delivery=written,
             number=number,
             ended_at=at + timedelta(seconds=number),
             milliseconds=12,
@@ -76,7 +82,7 @@ def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int =
             failure="" if is_good else "status",
             response=b"OK" if is_good else "Erreur \xe9 <b>".encode("latin-1"),
         )
-    return delivery
+    return written
 
 
 def _uuid7_of(at: datetime) -> UUID:

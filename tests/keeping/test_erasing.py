@@ -27,6 +27,7 @@ from tests import factories
 from tests.harness.background import Background, eventually, open_transaction
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import WAITING, contents, one, wait_for_lock
+from tests.harness.deliveries import claim_due
 from tests.harness.plans import looks_at_events
 from webhooks import delivery, redaction, registry
 from webhooks.models import Attempt, Claim, Delivery, Event
@@ -187,16 +188,16 @@ def test_nobody_else_loses_anything(alice: Account, charlie: Account, agent: Any
 def test_an_answer_that_comes_after_it_brings_nothing_back(alice: Account, nadia: Order) -> None:
     """The attempt was under way meanwhile. It does not count, and its delivery is sent as it is now."""
     token = uuid4()
-    posts = delivery.claim(token, 100)
+    posts = claim_due(token, 100)
     assert any(NAME.encode() in post.body for post in posts)
 
     customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
     delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
 
     assert knowing(*SIGNS) == set()
-    assert delivery.claim(uuid4(), 100) == []
+    assert claim_due(uuid4(), 100) == []
     Claim.objects.update(until=timezone.now())
-    again = delivery.claim(uuid4(), 100)
+    again = claim_due(uuid4(), 100)
     assert {post.delivery_id for post in again} == {post.delivery_id for post in posts}
     assert not any(NAME.encode() in post.body for post in again)
 
@@ -215,7 +216,7 @@ def test_a_claim_that_has_looked_before_it_and_goes_on_after_it_brings_nothing_b
         return call()
 
     with open_transaction(lambda: one("SELECT pg_advisory_xact_lock(42)")):
-        claiming = Background(partial(patiently, lambda: delivery.claim(token, 100)))
+        claiming = Background(partial(patiently, lambda: claim_due(token, 100)))
         wait_for_lock()
         actor = Actor.of_command("erase_customer")
         erasing = Background(partial(patiently, lambda: customer_data.erase(alice, E164, actor=actor)))
@@ -242,7 +243,7 @@ def test_what_is_sent_anew_amid_it_brings_nothing_back(
 
     def claim() -> list[Post]:
         recovered.save(force_insert=True)
-        return delivery.claim(token, 100)
+        return claim_due(token, 100)
 
     def claimed_before() -> None:
         if not posts:
@@ -267,12 +268,12 @@ def test_it_and_results_that_are_written_meanwhile_do_not_wait_for_each_other(
     Attempt.objects.filter(delivery=anew).delete()
     Claim.objects.filter(delivery=anew).delete()
     anew.delete()
-    posts = delivery.claim(token, 100)
+    posts = claim_due(token, 100)
     assert posts
 
     def settle() -> None:
         anew.save(force_insert=True)
-        posts.extend(delivery.claim(token, 100))
+        posts.extend(claim_due(token, 100))
         delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
 
     def settled_before() -> None:

@@ -20,8 +20,9 @@ from inventory.models import StockMovement
 from tests import factories
 from tests.harness.background import PATIENCE, at_once
 from tests.harness.database import stopped_before_its_locks
+from tests.harness.deliveries import claim_due
 from tests.harness.manage import output
-from webhooks import delivery, registry, resending, retention
+from webhooks import registry, resending, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.models import Claim as DeliveryClaim
 
@@ -93,7 +94,7 @@ def test_no_event_outlives_the_customers_time_because_it_was_resent(webhook, del
 @pytest.mark.django_db(transaction=True)
 def test_what_a_dead_worker_had_claimed_of_what_was_dropped_goes_with_it(alice, webhook, delivery_of):
     delivery_of(webhook, "pending", created_at=timezone.now() - OLD)
-    delivery.claim(uuid4(), 1)
+    claim_due(uuid4(), 1)
     registry.delete(alice.id, webhook.id)
     Delivery.objects.update(finished_at=timezone.now() - OLD)
     assert json.loads(output("prune", "--json"))["deliveries"] == 1

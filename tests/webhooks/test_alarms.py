@@ -18,7 +18,7 @@ from codservice.operations import duties
 from codservice.operations.models import Duty
 from tests.harness.background import Background, at_once
 from tests.harness.database import wait_for_lock
-from tests.harness.deliveries import pass_time, publish
+from tests.harness.deliveries import claim_due, pass_time, publish
 from webhooks import alarms, delivery, registry, tasks
 from webhooks.models import Webhook
 from webhooks.posts import NO_SECRET, Outcome
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def attempt(account: Account, failure: str) -> None:
     publish(account)
     token = uuid4()
-    delivery.settle(token, [Outcome(post, failure, 500, 1, b"") for post in delivery.claim(token, 100)])
+    delivery.settle(token, [Outcome(post, failure, 500, 1, b"") for post in claim_due(token, 100)])
 
 
 def let_pass(**interval: float) -> None:
@@ -197,7 +197,7 @@ def test_one_that_was_turned_off_while_it_hung_does_not_fail_when_it_is_turned_o
     monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
     publish(alice)
     token = uuid4()
-    (post,) = delivery.claim(token, 10)
+    (post,) = claim_due(token, 10)
     registry.change(alice.id, webhook.id, {"is_active": False})
     delivery.settle(token, [Outcome(post, "timeout", None, 3000, b"")])
     let_pass(days=7)
@@ -214,7 +214,7 @@ def test_a_late_answer_from_before_it_was_turned_off_and_on_says_nothing_about_i
     monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
     publish(alice)
     token = uuid4()
-    (post,) = delivery.claim(token, 10)
+    (post,) = claim_due(token, 10)
     registry.change(alice.id, webhook.id, {"is_active": False})
     registry.change(alice.id, webhook.id, {"is_active": True})
 
@@ -231,14 +231,14 @@ def test_a_late_answer_of_the_former_address_says_nothing_about_the_new_one(
     monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
     publish(alice)
     token = uuid4()
-    (hung,) = delivery.claim(token, 10)
+    (hung,) = claim_due(token, 10)
     registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
     delivery.settle(token, [Outcome(hung, "timeout", None, 3000, b"")])
     assert not Webhook.objects.get().is_failing
     let_pass(hours=2)
     assert tasks.tell_of_failing() == 0
 
-    (post,) = delivery.claim(token, 10)
+    (post,) = claim_due(token, 10)
     delivery.settle(token, [Outcome(post, "timeout", None, 3000, b"")])
     assert Webhook.objects.get().is_failing
 
@@ -252,7 +252,7 @@ def test_a_late_answer_of_the_former_address_does_not_make_the_new_one_well_agai
     assert tasks.tell_of_failing() == 1
     publish(alice)
     token = uuid4()
-    late = delivery.claim(token, 10)
+    late = claim_due(token, 10)
     registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
     delivery.settle(token, [Outcome(post, "", 200, 2900, b"") for post in late])
     assert tasks.tell_of_failing() == 0
@@ -268,10 +268,10 @@ def test_of_answers_that_are_written_together_those_of_the_present_address_count
         Webhook.objects.update(is_alarmed=True)
     publish(alice)
     token = uuid4()
-    outcomes = [Outcome(post, former, None, 1, b"") for post in delivery.claim(token, 10)]
+    outcomes = [Outcome(post, former, None, 1, b"") for post in claim_due(token, 10)]
     registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
     publish(alice)
-    outcomes += [Outcome(post, present, None, 1, b"") for post in delivery.claim(token, 10)]
+    outcomes += [Outcome(post, present, None, 1, b"") for post in claim_due(token, 10)]
     publish(alice)
 
     assert delivery.settle(token, outcomes), "more is due"

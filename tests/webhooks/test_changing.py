@@ -22,7 +22,7 @@ from codservice.accounts.models import Account
 from tests.harness.background import PATIENCE, at_once, eventually, open_transaction
 from tests.harness.client import ApiClient
 from tests.harness.database import one
-from tests.harness.deliveries import pass_time, publish, statuses
+from tests.harness.deliveries import claim_due, pass_time, publish, statuses
 from webhooks import delivery, events, feed, recovery, registry, resending, serializers, tasks
 from webhooks.engine import Engine
 from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
@@ -44,7 +44,7 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def attempt(failure: str = "") -> list[Any]:
     """Post what is due, each with this outcome. Return the events of the posts, in the order in which they began."""
     token = uuid4()
-    posts = delivery.claim(token, 100)
+    posts = claim_due(token, 100)
     delivery.settle(token, [Outcome(post, failure, 200, 1, b"") for post in posts])
     return [post.event_id for post in posts]
 
@@ -304,7 +304,7 @@ def test_an_example_of_each_kind_says_that_it_is_one(api: ApiClient, webhook: We
     answer = api.post(f"{WEBHOOKS}/{webhook.id}/ping", {"event": kind})
 
     assert answer.status_code == 202
-    (post,) = delivery.claim(uuid4(), 10)
+    (post,) = claim_due(uuid4(), 10)
     assert (str(post.delivery_id), post.event) == (answer.json()["delivery_id"], kind)
     body = json.loads(post.body)
     assert (body["event"], body["example"]) == (kind, True)
@@ -402,7 +402,7 @@ def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
     monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
     publish(alice, 2)
     token = uuid4()
-    posts = delivery.claim(token, 10)
+    posts = claim_due(token, 10)
     registry.change(alice.id, webhook.id, {"is_active": False})
     assert statuses(webhook=webhook) == {"dropped": 2}
 

@@ -15,6 +15,7 @@ from orders import lifecycle
 from tests.factories import make_order
 from tests.harness.background import Background, at_once
 from tests.harness.database import end_sessions, wait_for_lock
+from tests.harness.deliveries import claim_due
 from webhooks import delivery, events, registry, resending
 from webhooks.models import Claim, Delivery, Event, Webhook
 from webhooks.posts import Outcome
@@ -183,7 +184,7 @@ def test_all_that_is_done_to_deliveries_at_once_waits_in_no_circle(alice, regist
                     ids = list(Delivery.objects.values_list("id", flat=True))
                     resending.resend(dice[number].sample(ids, min(len(ids), 20)))
                 case 3 | 4:
-                    claimed += delivery.claim(token, 30)
+                    claimed += claim_due(token, 30)
                 case 5:
                     delivery.renew(token, [post.delivery_id for post in claimed])
                 case 6:

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from tests.harness.background import PATIENCE, Background, at_once, eventually
 from tests.harness.database import one, wait_for_lock
-from tests.harness.deliveries import pass_time, statuses, write
+from tests.harness.deliveries import claim_due, pass_time, statuses, write
 from tests.harness.receivers import answer, hang
 from webhooks import delivery, tasks, transfer
 from webhooks.engine import WINDOW
@@ -85,7 +85,7 @@ def test_two_workers_together_give_a_webhook_its_share_and_no_more(receiver, web
 def test_claims_at_the_same_moment_share_a_webhooks_share(webhook_to, is_failing, share):
     write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 400)
     for _ in range(5):
-        claimed = at_once(6, lambda _: len(delivery.claim(uuid4(), 400)))
+        claimed = at_once(6, lambda _: len(claim_due(uuid4(), 400)))
         assert sum(claimed) == share
         Claim.objects.all().delete()
 
@@ -94,7 +94,7 @@ def test_claims_at_the_same_moment_take_different_deliveries_and_none_goes_witho
     for _ in range(10):
         write(webhook_to("http://127.0.0.1:9/"), 50)
     for _ in range(5):
-        claimed = at_once(4, lambda _: ids(delivery.claim(uuid4(), 100)))
+        claimed = at_once(4, lambda _: ids(claim_due(uuid4(), 100)))
         assert [len(each) for each in claimed] == [100] * 4
         assert len(set.union(*claimed)) == 400
         Claim.objects.all().delete()
@@ -111,7 +111,7 @@ def rows_read_by_a_claim(limit):
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     before = read()
-    taken = len(delivery.claim(uuid4(), limit))
+    taken = len(claim_due(uuid4(), limit))
     return read() - before, taken
 
 
@@ -137,7 +137,7 @@ def dear_join(request):
 @pytest.mark.parametrize("is_failing", [False, True])
 def test_a_claim_does_not_read_what_waits_behind_a_receiver_that_hangs(webhook_to, is_failing):
     write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 5000)
-    delivery.claim(uuid4(), 400)
+    claim_due(uuid4(), 400)
     write(webhook_to("http://127.0.0.1:9/"))
     rows, taken = rows_read_by_a_claim(350)
     assert taken == 1
@@ -148,23 +148,23 @@ def test_one_that_has_much_gets_all_the_room_beside_many_that_have_nothing_left(
     for is_failing in (False, True):
         for _ in range(100):
             write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 1, age=3600)
-    delivery.claim(uuid4(), 200)
+    claim_due(uuid4(), 200)
     much = write(webhook_to("http://127.0.0.1:9/"), 50)
-    assert ids(delivery.claim(uuid4(), 50)) == set(much)
+    assert ids(claim_due(uuid4(), 50)) == set(much)
 
 
 def test_one_that_has_much_gets_all_the_room_beside_many_that_fail(webhook_to):
     for _ in range(100):
         write(webhook_to("http://127.0.0.1:9/", is_failing=True), 5, age=3600)
     much = write(webhook_to("http://127.0.0.1:9/"), 50)
-    assert ids(delivery.claim(uuid4(), 50)) == set(much)
+    assert ids(claim_due(uuid4(), 50)) == set(much)
 
 
 def test_retries_count_into_the_share(webhook_to):
     webhook = webhook_to("http://127.0.0.1:9/")
     write(webhook, 40)
     write(webhook, 40, attempts=1)
-    taken = [len(delivery.claim(uuid4(), 400)) for _ in range(3)]
+    taken = [len(claim_due(uuid4(), 400)) for _ in range(3)]
     assert taken == [delivery.AT_ONCE, 0, 0]
     assert Claim.objects.filter(delivery__attempt_count=0).count() == 40
 
@@ -175,7 +175,7 @@ def test_the_commit_of_a_claim_is_sent_with_it(receiver, webhook_to, tmp_path):
     connection.ensure_connection()
     with (tmp_path / "trace").open("w+b") as file:
         connection.connection.pgconn.trace(file.fileno())
-        (post,) = delivery.claim(uuid4(), 10)
+        (post,) = claim_due(uuid4(), 10)
         connection.connection.pgconn.untrace()
         file.seek(0)
         said = re.findall(r"^[^\t]*\t([FB])\t\d+\t(\w+)", file.read().decode(), re.M)
@@ -187,7 +187,7 @@ def test_the_commit_of_a_claim_is_sent_with_it(receiver, webhook_to, tmp_path):
 def test_a_batch_is_never_larger_than_asked_for(webhook_to):
     for _ in range(4):
         write(webhook_to("http://127.0.0.1:9/"), 20)
-    assert [len(delivery.claim(uuid4(), limit)) for limit in (0, 1, 7, 400)] == [0, 1, 7, 72]
+    assert [len(claim_due(uuid4(), limit)) for limit in (0, 1, 7, 400)] == [0, 1, 7, 72]
 
 
 def test_first_attempts_come_before_retries_and_the_oldest_first(webhook_to):
@@ -195,7 +195,7 @@ def test_first_attempts_come_before_retries_and_the_oldest_first(webhook_to):
     retries = write(webhooks[0], attempts=1, age=90_000)
     (young,) = write(webhooks[1], age=1)
     (old,) = write(webhooks[2], age=500)
-    order = [delivery.claim(uuid4(), 1)[0].delivery_id for _ in range(3)]
+    order = [claim_due(uuid4(), 1)[0].delivery_id for _ in range(3)]
     assert order == [old, young, *retries]
 
 
@@ -207,34 +207,34 @@ def test_what_is_young_does_not_wait_for_all_that_is_older_of_receivers_that_tak
     """A merchant may have twenty that answer after two seconds, and a file of thousands of orders to tell them of."""
     for _ in range(20):
         write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 60, attempts=attempts, age=3600)
-    delivery.claim(uuid4(), 400 if not is_failing else 50)
+    claim_due(uuid4(), 400 if not is_failing else 50)
     (young,) = write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), attempts=attempts)
-    assert young in ids(delivery.claim(uuid4(), 20))
+    assert young in ids(claim_due(uuid4(), 20))
 
 
 def test_webhooks_that_fail_come_after_those_that_work(webhook_to):
     for _ in range(10):
         write(webhook_to("http://127.0.0.1:9/", is_failing=True), 10, age=3600)
     good = write(webhook_to("http://127.0.0.1:9/good"), 3)
-    assert ids(delivery.claim(uuid4(), 3)) == set(good)
+    assert ids(claim_due(uuid4(), 3)) == set(good)
 
 
 def test_what_is_claimed_is_nobody_elses_until_its_lease_ends(webhook_to):
     written = set(write(webhook_to("http://127.0.0.1:9/"), 3))
     mine, other = uuid4(), uuid4()
-    assert ids(delivery.claim(mine, 10)) == written
-    assert delivery.claim(other, 10) == []
+    assert ids(claim_due(mine, 10)) == written
+    assert claim_due(other, 10) == []
     pass_time(seconds=delivery.LEASE.total_seconds() - 2)
-    assert delivery.claim(other, 10) == []
+    assert claim_due(other, 10) == []
     pass_time(seconds=2)
-    assert ids(delivery.claim(other, 10)) == written
-    assert delivery.claim(mine, 10) == []
+    assert ids(claim_due(other, 10)) == written
+    assert claim_due(mine, 10) == []
 
 
 def test_a_clock_that_is_set_back_by_hours_holds_no_claim_up_for_as_long(webhook_to):
     """Whose worker has died, since others settle theirs: they keep them meanwhile, and nothing is sent twice."""
     written = set(write(webhook_to("http://127.0.0.1:9/"), 3))
-    delivery.claim(uuid4(), 10)
+    claim_due(uuid4(), 10)
     (put_off,) = Claim.objects.all()[:1]
     Claim.objects.filter(delivery_id=put_off.delivery_id).update(token=NOBODY, until=put_off.until + timedelta(hours=2))
     Claim.objects.exclude(delivery_id=put_off.delivery_id).update(until=put_off.until + timedelta(hours=1))
@@ -242,11 +242,11 @@ def test_a_clock_that_is_set_back_by_hours_holds_no_claim_up_for_as_long(webhook
     assert tasks.shorten_claims() == 3
     assert tasks.shorten_claims() == 0
 
-    assert delivery.claim(uuid4(), 10) == []
+    assert claim_due(uuid4(), 10) == []
     pass_time(seconds=delivery.LEASE.total_seconds() + 1)
-    assert ids(delivery.claim(uuid4(), 10)) == written - {put_off.delivery_id}
+    assert ids(claim_due(uuid4(), 10)) == written - {put_off.delivery_id}
     pass_time(seconds=delivery.PUT_OFF_FOR.total_seconds())
-    assert put_off.delivery_id in ids(delivery.claim(uuid4(), 10))
+    assert put_off.delivery_id in ids(claim_due(uuid4(), 10))
 
 
 def test_what_was_to_be_sent_by_a_clock_that_is_set_back_waits_for_no_longer_than_usual(webhook_to):
@@ -258,7 +258,7 @@ def test_what_was_to_be_sent_by_a_clock_that_is_set_back_waits_for_no_longer_tha
     assert tasks.shorten_claims() == 4
     assert tasks.shorten_claims() == 0
 
-    assert ids(delivery.claim(uuid4(), 10)) == set(first)
+    assert ids(claim_due(uuid4(), 10)) == set(first)
     waits = Delivery.objects.filter(id__in=retries).values_list(F("next_attempt_at") - Now(), flat=True)
     assert all(timedelta(hours=11.9) < wait <= timedelta(hours=12) for wait in waits)
 
@@ -292,9 +292,9 @@ def test_a_web_process_that_is_gone_while_it_holds_off_claims_does_so_for_a_mome
 def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webhook_to):
     write(webhook_to("http://127.0.0.1:9/"))
     late, quick = uuid4(), uuid4()
-    (theirs,) = delivery.claim(late, 1)
+    (theirs,) = claim_due(late, 1)
     pass_time(seconds=31)
-    (ours,) = delivery.claim(quick, 1)
+    (ours,) = claim_due(quick, 1)
     delivery.settle(late, [outcome(theirs, "timeout")])
     assert Attempt.objects.count() == 0
     delivery.settle(quick, [outcome(ours)])
@@ -307,7 +307,7 @@ def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webho
 def test_a_result_counts_once(webhook_to):
     write(webhook_to("http://127.0.0.1:9/"))
     token = uuid4()
-    (post,) = delivery.claim(token, 1)
+    (post,) = claim_due(token, 1)
     at_once(4, lambda _: delivery.settle(token, [outcome(post)]))
     assert Attempt.objects.count() == 1
 
@@ -315,7 +315,7 @@ def test_a_result_counts_once(webhook_to):
 def test_a_late_result_counts_while_nobody_has_taken_over(webhook_to):
     write(webhook_to("http://127.0.0.1:9/"))
     token = uuid4()
-    (post,) = delivery.claim(token, 1)
+    (post,) = claim_due(token, 1)
     pass_time(seconds=31)
     delivery.settle(token, [outcome(post)])
     assert Attempt.objects.count() == 1
@@ -324,13 +324,13 @@ def test_a_late_result_counts_while_nobody_has_taken_over(webhook_to):
 def test_who_takes_over_and_who_settles_late_do_not_wait_for_each_other(webhook_to):
     held, free = sorted(write(webhook_to("http://127.0.0.1:9/"), 2))
     late = uuid4()
-    outcomes = [outcome(post) for post in delivery.claim(late, 2)]
+    outcomes = [outcome(post) for post in claim_due(late, 2)]
     pass_time(seconds=31)
     with transaction.atomic():
         Delivery.objects.select_for_update().get(id=held)
         settling = Background(lambda: delivery.settle(late, outcomes))
         wait_for_lock()
-        assert Background(lambda: ids(delivery.claim(uuid4(), 2))).result() == {free}
+        assert Background(lambda: ids(claim_due(uuid4(), 2))).result() == {free}
     settling.result()
     assert Attempt.objects.get().delivery_id == held
     assert Claim.objects.get().delivery_id == free
@@ -411,7 +411,7 @@ def test_webhooks_that_are_deleted_are_never_sent_to(engine, receiver, webhook_t
 def test_a_result_for_a_webhook_that_was_deleted_meanwhile_leaves_the_delivery_dropped(webhook_to):
     write(webhook_to("http://127.0.0.1:9/"))
     token = uuid4()
-    (post,) = delivery.claim(token, 1)
+    (post,) = claim_due(token, 1)
     Delivery.objects.update(status="dropped", next_attempt_at=None)
     delivery.settle(token, [outcome(post, "timeout")])
     assert statuses() == {"dropped": 1}

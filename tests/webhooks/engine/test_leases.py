@@ -15,7 +15,7 @@ from django.db import connection, transaction
 
 from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import wait_for_lock
-from tests.harness.deliveries import pass_time, write
+from tests.harness.deliveries import claim_due, pass_time, write
 from tests.harness.receivers import answer
 from webhooks import delivery, registry, signing, transfer
 from webhooks.models import Attempt, Claim, Delivery
@@ -127,7 +127,7 @@ def test_what_is_given_back_while_a_late_claim_takes_it_again_is_left_to_others(
         return late(claim)
 
     def claim_after_others(claim):
-        theirs.extend(str(post.delivery_id) for post in delivery.claim(uuid4(), 10))
+        theirs.extend(str(post.delivery_id) for post in claim_due(uuid4(), 10))
         may_end.set()
         return claim()
 
@@ -186,11 +186,11 @@ def test_a_claim_does_not_take_what_is_being_renewed(webhook_to, monkeypatch):
     """Another worker's claim has found that the lease is over, waits for the renewal, and looks again."""
     monkeypatch.setattr(delivery, "close_old_connections", lambda: None)  # as it would amid a transaction
     ids, token = write(webhook_to("http://127.0.0.1:9/"), 20), uuid4()
-    delivery.claim(token, 20)
+    claim_due(token, 20)
     pass_time(seconds=delivery.LEASE.total_seconds() + 1)
     with transaction.atomic():
         assert set(delivery.renew(token, ids)) == set(ids)
-        claiming = Background(lambda: delivery.claim(uuid4(), 20))
+        claiming = Background(lambda: claim_due(uuid4(), 20))
         wait_for_lock()
     assert claiming.result() == []
     assert set(Claim.objects.values_list("token", flat=True)) == {token}
@@ -217,7 +217,7 @@ def test_who_renews_waits_for_nobody(webhook_to):
     held, deleted, free = webhook_to("http://127.0.0.1:9/"), webhook_to("http://127.0.0.1:9/"), webhook_to("http://a/")
     ids = [write(webhook)[0] for webhook in (held, deleted, free)]
     token = uuid4()
-    delivery.claim(token, 3)
+    claim_due(token, 3)
     registry.delete(deleted.account_id, deleted.id)
     with transaction.atomic():
         list(type(held).objects.select_for_update().filter(id=held.id))
@@ -298,7 +298,7 @@ def test_a_new_secret_signs_what_waited_for_its_name_meanwhile(engine, receiver,
 def test_a_rotation_waits_for_what_is_about_to_be_signed_by_the_old_secret(webhook_to):
     webhook = webhook_to("http://127.0.0.1:9/")
     write(webhook)
-    (post,) = delivery.claim(uuid4(), 1)
+    (post,) = claim_due(uuid4(), 1)
     registry.rotate_secret(webhook.account_id, webhook.id)
     assert time.monotonic() > post.begin_by
 
@@ -307,7 +307,7 @@ def test_a_rotation_waits_for_what_is_just_renewed_under_the_old_secret(webhook_
     monkeypatch.setattr(delivery, "close_old_connections", lambda: None)  # as it would amid a transaction
     webhook = webhook_to("http://127.0.0.1:9/")
     ids, token = write(webhook), uuid4()
-    delivery.claim(token, 1)
+    claim_due(token, 1)
     with transaction.atomic():
         delivery.renew(token, ids)
         rotating = Background(lambda: registry.rotate_secret(webhook.account_id, webhook.id))
@@ -338,7 +338,7 @@ def test_what_waited_for_its_name_goes_to_the_address_that_took_its_place(engine
 def test_a_change_of_address_waits_for_what_is_about_to_go_to_the_old_one(webhook_to):
     webhook = webhook_to("http://127.0.0.1:9/")
     write(webhook)
-    (post,) = delivery.claim(uuid4(), 1)
+    (post,) = claim_due(uuid4(), 1)
     move(webhook, "http://127.0.0.1:9/new")
     assert time.monotonic() > post.begin_by
 

@@ -10,7 +10,7 @@ from django.db import connection
 
 from tests.harness.background import Background, open_transaction
 from tests.harness.database import one, wait_for_lock
-from tests.harness.deliveries import pass_time, statuses, write
+from tests.harness.deliveries import claim_due, pass_time, statuses, write
 from tests.harness.receivers import answer
 from webhooks import delivery, queue
 from webhooks.models import Attempt, Claim, Webhook
@@ -124,13 +124,13 @@ def test_a_delivery_that_another_worker_is_just_taking_over_is_not_ended(webhook
     write(webhook_to("https://shop.example/"))
     refuse("webhooks_attempt", "true")
     late, other = uuid4(), uuid4()
-    (post,) = delivery.claim(late, 1)
+    (post,) = claim_due(late, 1)
     pass_time(seconds=delivery.LEASE.total_seconds() + 1)
     taking_over, write_result = ExitStack(), delivery._write
 
     def write_after_the_claim(statement, *results):
         if statement == delivery._END:
-            assert len(taking_over.enter_context(open_transaction(partial(delivery.claim, other, 1)))) == 1
+            assert len(taking_over.enter_context(open_transaction(partial(claim_due, other, 1)))) == 1
         return write_result(statement, *results)
 
     def settle_patiently():
