@@ -220,7 +220,7 @@ def change_role(account_id: UUID, membership_id: UUID, role: str) -> None:
             security_log.note(Action.ROLE, target=target, target_id=membership.user_id, account_id=account_id)
 
 
-def remove(account_id: UUID, membership_id: UUID) -> User:
+def remove(account_id: UUID, membership_id: UUID) -> None:
     """Remove a colleague: their next click is refused, and their sessions end.
 
     Their name stays in the histories. Their address becomes free for another invitation or an account of their own.
@@ -238,7 +238,6 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
         user.save(update_fields=["username", "email", "first_name"])
         user.shut_out(password)
         security_log.note(Action.REMOVED, target=email, target_id=user.pk, account_id=account_id)
-    return user
 
 
 def forget_codes(account_id: UUID, membership_id: UUID) -> None:
