@@ -197,7 +197,7 @@ class PasswordForgottenForm(Form):
         email = self.cleaned_data["email"]
         if ratelimit.limited_for(request, "password-mail", email.casefold(), MAIL_RATE):
             return  # enough mails were sent; an error would tell that somebody had asked before
-        have_mailed(send_password_link, [email], {"host": request.get_host(), "language": get_language()})
+        have_mailed(send_password_link, email, host=request.get_host(), language=get_language())
 
 
 class ApiKeyForm(Form):

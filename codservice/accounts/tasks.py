@@ -26,7 +26,7 @@ EXPIRES = 60 * 60  # seconds, after which an unsent mail is dropped
 LINK_HOURS = settings.PASSWORD_RESET_TIMEOUT // 3600
 
 
-def have_mailed(task: Task, arguments: list[Any], options: dict[str, Any]) -> None:
+def have_mailed(task: Task, *arguments: str, **options: str) -> None:
     """Have a worker run one of the tasks below. Raises OperationalError when the broker is away.
 
     While Redis hangs, the request would wait and block a thread. The rate limits, checked before, have noticed.

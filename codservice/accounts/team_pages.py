@@ -118,7 +118,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, 
             messages.warning(request, text)
             return
         try:
-            have_mailed(send_invitation, [str(renew().id)], {"host": request.get_host()})
+            have_mailed(send_invitation, str(renew().id), host=request.get_host())
         except OperationalError as error:  # the broker is away
             logger.warning("an invitation could not be mailed: %s", error)
             text = _("We cannot send mail just now. Send the invitation again in a few minutes.")
