@@ -35,6 +35,12 @@ class NotEditable(AlreadyDecided):
     code = "order_not_editable"
 
 
+class TooManyEdits(NotEditable):
+    """The order has no room for further edits."""
+
+    in_the_way = "edits"
+
+
 @dataclass(slots=True)
 class Edit:
     """Changes of a pending order, by the merchant or by an agent who asked the customer; None leaves a field as it is.
@@ -92,7 +98,7 @@ def check_pending(order: Order) -> None:
 def apply(order: Order, changes: Edit, *, actor: Actor) -> None:
     """Change a pending order that the caller's transaction has locked, and keep each field's old and new value.
 
-    If no value differs, nothing is written. Raises NotEditable if MOST_EDITS would be exceeded, and Invalid if no line
+    If no value differs, nothing is written. Raises TooManyEdits if MOST_EDITS would be exceeded, and Invalid if no line
     or more than MAX_LINES would be left, or the total would leave its bounds; then the transaction must be rolled back.
     """
     before = list(order.items.order_by("position"))
@@ -114,9 +120,9 @@ def apply(order: Order, changes: Edit, *, actor: Actor) -> None:
 
 
 def _check_room(order: Order, edits: Sequence[FieldChange]) -> None:
-    """Raise NotEditable if the order has no room for these edits too."""
+    """Raise TooManyEdits if the order has no room for these edits too."""
     if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
-        raise NotEditable(_("This order has reached the maximum number of changes. Cancel it and send a new one."))
+        raise TooManyEdits(_("This order has reached the maximum number of changes. Cancel it and send a new one."))
 
 
 def _full_price(items: Iterable[OrderItem], shipping_fee: Decimal) -> Decimal:

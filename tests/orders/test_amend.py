@@ -259,6 +259,7 @@ def test_what_is_written_down_of_an_order_has_an_end(api, order, monkeypatch):
     answer = patch(api, order, notes="c", items=[order_line(quantity=1, product_name="Sac", unit_price=10)])
 
     assert (answer.status_code, answer.json()["error"]) == (422, "order_not_editable")
+    assert answer.json()["errors"] == {"edits": [answer.json()["message"]]}
     assert patch(api, order, notes="b").status_code == 200, "nothing different is no change"
     assert patch(api, order, notes="c").json()["edits"][-1]["new"] == "c"
     assert [line["id"] for line in api.get(path(order)).json()["items"]] == lines
