@@ -34,7 +34,9 @@ if no row is bad. The exit status is 1 when a row was bad."""
         parser.add_argument(
             "--atomic",
             action="store_true",
-            help="import all rows or, if one is bad, none; meanwhile, API calls that set stock wait or get a 503",
+            help="import all rows or, if one is bad, none; meanwhile, API calls that set stock wait or get a 503."
+            " The changes are dated while they are made, and seen only at the end: who reads what has changed must"
+            " begin before this does",
         )
 
     def begin(self, options: dict[str, Any]) -> ProductRows:

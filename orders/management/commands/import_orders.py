@@ -49,7 +49,8 @@ when an order was refused."""
             action="store_true",
             help="import all orders or, if one is refused, none: for small files. Meanwhile the feed of events stands"
             " still for all accounts, and the account's webhooks can be neither changed nor deleted. A call that"
-            " imports some of the same orders may get a 503, or end this",
+            " imports some of the same orders may get a 503, or end this. The orders are dated while they are imported,"
+            " and seen only at the end: who reads what has changed must begin before this does",
         )
 
     def begin(self, options: dict[str, Any]) -> OrderRows:
