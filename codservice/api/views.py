@@ -1,6 +1,6 @@
 """`/api/schema`, and `/api/v1/me`, which tells a key's details."""
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated
 
 from django.http import Http404, HttpResponse
@@ -17,10 +17,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from codservice import ratelimit
 from codservice.accounts.authentication import Key
 from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import SCOPES
 from codservice.api.conditional import answer_unless_etag_known, weak_etag
+from codservice.api.error_answers import error_response
 from codservice.api.schema import GUIDES, describe, description
 from codservice.wire import Id, Moment
 
@@ -36,9 +38,11 @@ class DescriptionView(APIView):
     http_method_names = ["get", "head"]
 
     def get(self, request: Request) -> HttpResponseBase:
+        if wait := ratelimit.address_limited_for(request):
+            return error_response(429, "rate_limited", headers={"Retry-After": str(wait)})
         renderer = _renderer(request)
-        body = _description(renderer.format).replace(GUIDES, request.build_absolute_uri("/docs/"))
-        response = answer_unless_etag_known(request, weak_etag(body), lambda: HttpResponse(body), cache="no-cache")
+        body, etag = _with_guides(renderer.format, request.build_absolute_uri("/docs/"))
+        response = answer_unless_etag_known(request, etag, lambda: HttpResponse(body), cache="no-cache")
         response.headers["Content-Type"] = renderer.media_type
         patch_vary_headers(response, ["Accept"])
         return response
@@ -54,6 +58,13 @@ def _renderer(request: Request) -> BaseRenderer:
         return DefaultContentNegotiation().select_renderer(request, _RENDERERS)[0]
     except (NotAcceptable, Http404, TypeError):  # TypeError: parameters that Python cannot read (`wire.media_type`)
         return _RENDERERS[0]
+
+
+@lru_cache(maxsize=4)  # up to 1 MB each; a `Host` may be any that ALLOWED_HOSTS matches
+def _with_guides(form: str, guides: str) -> tuple[bytes, str]:
+    """The description that links to the guides at this address, and its `ETag`."""
+    text = _description(form).replace(GUIDES, guides)
+    return text.encode(), weak_etag(text)
 
 
 @cache

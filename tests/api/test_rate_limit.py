@@ -305,6 +305,16 @@ def test_an_address_has_300_guesses_a_minute():
     assert [guess().status_code for _ in range(303)] == [401] * 300 + [429] * 3
 
 
+@pytest.mark.usefixtures("clock")
+def test_an_address_may_ask_for_the_description_as_often(client):
+    answers = [client.get("/api/schema", REMOTE_ADDR="192.0.2.1") for _ in range(301)]
+    assert [answer.status_code for answer in answers] == [200] * 300 + [429]
+    refused = answers[-1]
+    assert (refused.headers["Content-Type"], refused.json()["error"]) == ("application/json", "rate_limited")
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert client.get("/api/schema", REMOTE_ADDR="192.0.2.2").status_code == 200
+
+
 def test_after_retry_after_a_guesser_may_try_again(few_guesses, clock):
     for _ in range(4):
         answer = guess()
