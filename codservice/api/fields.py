@@ -218,7 +218,7 @@ class StringMap(Strict, serializers.DictField):
             try:
                 result[key] = values.text(raw_value, **self._value)
             except ValueError as error:
-                errors[key] = [str(error)]
+                errors.setdefault(key, []).append(str(error))
         if errors:
             raise serializers.ValidationError(errors)
         return result

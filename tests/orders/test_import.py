@@ -207,6 +207,12 @@ def test_all_problems_are_said_at_once(alice, api):
     }
 
 
+def test_a_key_called_like_our_own_word_hides_no_problem(api):
+    body = order_body(items=[{**ITEM, "attributes": {"": "x", "non_field_errors": 5}}])
+    (sentences,) = errors(api.post(ORDERS, body)).values()
+    assert len(sentences) == 2
+
+
 def test_an_unknown_product_and_a_taken_number_are_said_together(alice, api):
     make_order(alice, external_id="taken")
     body = order_body(external_id="taken", items=[{"product_id": str(uuid4()), "quantity": 1}])
