@@ -30,11 +30,16 @@ class BatchErrorBody(Struct):
     error: Literal["validation_failed", "duplicate"]
     message: str
     errors: Annotated[
-        dict[str, list[str]], Meta(description="What is wrong, by the dotted path of the field within this order.")
+        dict[str, list[str]],
+        Meta(description="What is wrong, by the dotted path of the field within this order; empty if it is no object."),
     ]
-    id: Annotated[Id | None, Meta(description="For a `duplicate`: the order that has the external_id.")] | UnsetType = (
-        UNSET
-    )
+    id: (
+        Annotated[
+            Id | None,
+            Meta(description="For a `duplicate`: the order that has the external_id; null if it is gone by now."),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class OrderBatchBody(Struct):
@@ -76,6 +81,7 @@ def refused(errors: list[BatchErrorBody]) -> OrderBatchRefusedBody:
 
 def _error(index: int, external_id: str | None, refusal: Invalid) -> BatchErrorBody:
     if isinstance(refusal, DuplicateExternalId):
-        message = "An order of this account already has this external_id. `id` is that order."
+        there = "An order of this account already has this external_id. `id` is that order."
+        message = there if refusal.order_id else refusal.GONE
         return BatchErrorBody(index, external_id, "duplicate", message, refusal.errors, refusal.order_id)
     return BatchErrorBody(index, external_id, "validation_failed", refusal.message, refusal.errors)

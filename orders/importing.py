@@ -30,11 +30,12 @@ class DuplicateExternalId(Invalid):
     `order_id` is that order's id, which the message names too; None if the order is gone by now.
     """
 
+    GONE = "The order that had this external_id is gone by now. Send this one again, with a new Idempotency-Key."
+
     def __init__(self, errors: Errors, order_id: UUID | None) -> None:
         super().__init__(errors | _DUPLICATE)
         self.order_id = order_id
-        if order_id is not None:
-            self.message += f" Order {order_id} has this external_id."
+        self.message += f" Order {order_id} has this external_id." if order_id else f" {self.GONE}"
 
 
 def import_orders(

@@ -78,6 +78,28 @@ def test_each_entry_is_in_exactly_one_list_with_all_that_is_wrong_with_it(alice,
     assert all(each["message"] for each in errors.values())
 
 
+def test_what_is_no_object_has_the_empty_path(api):
+    answer = send(api, order_body(), 5)
+    assert [each["errors"] for each in answer.json()["errors"]] == [{"": ["Must be an object."]}]
+
+
+def test_a_duplicate_of_an_order_that_is_gone_by_now_names_none(alice, api):
+    taken = make_order(alice, external_id="taken")
+
+    def delete_before_it_is_looked_for(execute, sql, *args):
+        if "AS wanted" in sql:
+            Order.objects.filter(id=taken.id).delete()
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(delete_before_it_is_looked_for):
+        answer = send(api, order_body(external_id="taken"), order_body())
+
+    (refused,) = answer.json()["errors"]
+    assert (refused["error"], refused["id"]) == ("duplicate", None)
+    assert refused["message"].startswith("The order that had this external_id is gone by now. Send this one again")
+    assert send(api, order_body(external_id="taken")).status_code == 201
+
+
 def test_a_mended_entry_after_its_bad_twin_is_no_duplicate_and_neither_is_the_twin(api):
     answer = send(api, order_body(external_id="x", customer_name=""), order_body(external_id="x"))
     assert places(answer) == ([1], {0: "validation_failed"})
