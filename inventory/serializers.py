@@ -263,7 +263,7 @@ def _names_in(entry: object, names: Sequence[str]) -> dict[str, Any]:
 def _sendable(value: object) -> object:
     """The value in a form that every JSON parser accepts.
 
-    Lone surrogates are replaced, and anything but text and numbers of a reasonable length is null.
+    Lone surrogates are replaced. Anything but text, true, false and numbers of a reasonable length is null.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
