@@ -268,34 +268,29 @@ def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
 def _schemas(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
     """The schemas of `struct` and of all structs within it, by name."""
     _, schemas = msgspec.json.schema_components([struct], ref_template=_REF)
-    named = {ref.rpartition("/")[2] for ref in _refs(schemas)} - schemas.keys()
+    named = {part["$ref"].rpartition("/")[2] for part in _objects(schemas) if "$ref" in part} - schemas.keys()
     if others := [other for other in NAMED if other.__name__ in named]:
         schemas |= msgspec.json.schema_components(others, ref_template=_REF)[1]
     for schema in schemas.values():
         schema.pop("title", None)  # repeats the name
-        _as_sent(schema)
+    for part in _objects(schemas):
+        if part.get("format") == "decimal":  # msgspec describes Decimals as strings; `dump_json` writes numbers
+            part["type"] = "number"
+            del part["format"]
     return schemas
 
 
 _REF = "#/components/schemas/{name}"
 
 
-def _refs(schema: Any) -> Iterator[str]:
-    """All `$ref`s of a schema."""
-    for key, part in schema.items() if isinstance(schema, dict) else enumerate(schema):
-        if key == "$ref":
-            yield part
-        elif isinstance(part, dict | list):
-            yield from _refs(part)
-
-
-def _as_sent(schema: Any) -> None:
-    """Describe Decimals as numbers, as `dump_json` writes them; msgspec describes them as strings."""
-    if isinstance(schema, dict) and schema.get("format") == "decimal":
-        schema["type"] = "number"
-        del schema["format"]
-    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
-        _as_sent(part)
+def _objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a schema: itself, and those within it."""
+    if isinstance(schema, dict):
+        yield schema
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _objects(part)
 
 
 class ListSchema(OpenApiSerializerFieldExtension):
