@@ -143,7 +143,10 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
             return
         if user.is_staff and not self.is_of_staff:
             raise ValidationError(_("You use one-time codes: sign in at the console."), code="codes")
-        if not one_time_codes.accept(user, self.cleaned_data.get("code", "")):
+        code = self.cleaned_data.get("code", "")
+        if code and (wait := one_time_codes.wait(user)):
+            raise TooManyTries(wait)
+        if not code or not one_time_codes.accept(user, code):  # the field is folded away at first, so none is no guess
             text = _("The one-time code is missing, wrong or already used. Use the next one.")
             raise ValidationError(text, code="codes")
 
@@ -162,6 +165,7 @@ class NewPasswordForm(ChosenPassword):
         """Write only the password, where Django would write everything it has read. Raises PersonChanged."""
         hashed = make_password(self.cleaned_data["new_password1"])  # deliberately slow, so before anything is locked
         with transaction.atomic():
+            one_time_codes.end_wait(self.user)
             self.user.replace_password(hashed, has_one_time_password=False)
             security_log.note_person(Action.PASSWORD, self.user, person=self.user)
         self.user.has_one_time_password = False

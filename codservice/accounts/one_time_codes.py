@@ -1,17 +1,27 @@
 """One-time codes (RFC 6238), which anybody who signs in may turn on in addition to their password.
 
-django-otp checks the codes: none is accepted twice, and each wrong one lengthens the wait. Turning codes on or off
+django-otp checks the codes: none is accepted twice, and each wrong one doubles the wait, up to about an hour. A new
+password that the person chooses ends the wait, since whoever guesses codes knows the old one. Turning codes on or off
 signs the person out everywhere else, so that no session is older than that choice. If somebody else turns them off,
 that is everywhere: the lost phone may be signed in.
 """
 
+import math
+
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import security_log, sessions
 from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
+
+# Wrong codes in a row that double the wait, from a second: 2 ** 12 s are 68 minutes. Without an end, whoever knows the
+# password could shut the person out for years by one wrong code after each wait. With it, they guess 21 times a day,
+# hardly more than they may while the person signs in daily, which ends the wait too; one code in 333 333 is right.
+_MOST_COUNTED = 13
 
 
 def are_on(user: User) -> bool:
@@ -21,8 +31,20 @@ def are_on(user: User) -> bool:
 def accept(user: User, code: str) -> bool:
     """Whether the code is right, unused and late enough after wrong ones. If so, it is used up."""
     with transaction.atomic():
-        device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=True).first()
+        device = _first(TOTPDevice.objects.select_for_update().filter(user=user, confirmed=True))
         return device is not None and device.verify_token(_digits(code))
+
+
+def wait(user: User) -> int:
+    """After wrong codes, the number of seconds until another is checked; 0 if it is checked now."""
+    device = _first(TOTPDevice.objects.filter(user=user).order_by("-confirmed", "pk"))
+    _is_allowed, refused = device.verify_is_allowed() if device else (True, None)
+    return math.ceil((refused["locked_until"] - timezone.now()).total_seconds()) if refused else 0
+
+
+def end_wait(user: User) -> None:
+    """Check the next code at once, whatever wrong ones there were."""
+    TOTPDevice.objects.filter(user=user).update(throttling_failure_timestamp=None, throttling_failure_count=0)
 
 
 def offered(user: User) -> TOTPDevice | None:
@@ -43,7 +65,7 @@ def turn_on(user: User, code: str, password: str) -> bool:
     Raises PersonChanged when `password` is no longer the person's."""
     hashed = make_password(password)  # deliberately slow, so before anything is locked
     with transaction.atomic():
-        device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
+        device = _first(TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False))
         if device is None or not device.verify_token(_digits(code)):
             return False
         security_log.note_person(Action.CODES_ON, user)
@@ -77,6 +99,13 @@ def _delete(user: User) -> bool:
     if were_on:
         security_log.note_person(Action.CODES_OFF, user)
     return bool(were_on)
+
+
+def _first(devices: QuerySet[TOTPDevice]) -> TOTPDevice | None:
+    """The first of these, which makes nobody wait for longer than after _MOST_COUNTED wrong codes."""
+    if device := devices.first():
+        device.throttling_failure_count = min(device.throttling_failure_count, _MOST_COUNTED)
+    return device
 
 
 def _digits(code: str) -> str:

@@ -21,7 +21,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import known_browsers, one_time_codes, sessions
 from codservice.accounts.account_page import account_page
-from codservice.accounts.forms import CODE_WIDGET, OwnPassword
+from codservice.accounts.forms import CODE_WIDGET, OwnPassword, TooManyTries
 from codservice.accounts.models import Account, PersonChanged, User
 from codservice.accounts.team import Right
 from codservice.accounts.views import locked_or
@@ -98,6 +98,9 @@ class CodesPage:
         data, device = form.cleaned_data, one_time_codes.offered(request.user)
         if device and request.POST.get("device", str(device.pk)) != str(device.pk):
             form.add_error("code", _("A new secret has been created since you opened this page. Scan the one above."))
+            return self._page(request, form)
+        if wait := one_time_codes.wait(request.user):
+            form.add_error("code", TooManyTries(wait))
             return self._page(request, form)
         if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
             if one_time_codes.are_on(request.user):  # by the first of two presses, or in another tab

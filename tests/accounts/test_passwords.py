@@ -22,8 +22,10 @@ from django.core import mail
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.test import Client
+from django.utils import timezone
 from django.utils.translation import override
 from django_otp.oath import totp
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import one_time_codes, team
 from codservice.accounts.models import Account, Membership, User
@@ -110,6 +112,17 @@ def test_the_browser_in_which_a_link_was_used_is_known(alice: Account, worker: N
     data = {"username": alice.holder.username, "password": NEW}
     assert Client().post("/account/login", data).status_code == 429
     assert browser.post("/account/login", data).status_code == 302
+
+
+def test_a_new_password_ends_the_wait_after_wrong_codes(alice: Account, worker: None) -> None:
+    """Somebody else knew the old one, and guessed."""
+    device = one_time_codes.offer(alice.holder)
+    assert one_time_codes.turn_on(alice.holder, f"{totp(device.bin_key, drift=-1):06d}", OLD)
+    TOTPDevice.objects.update(throttling_failure_timestamp=timezone.now(), throttling_failure_count=20)
+    ask(alice.holder.email)
+    set_password(link_in(mail.outbox[0]), NEW)
+    data = {"username": alice.holder.username, "password": NEW, "code": f"{totp(device.bin_key):06d}"}
+    assert Client().post("/account/login", data).status_code == 302
 
 
 def test_a_link_works_for_four_hours(alice: Account, worker: None, clock: Callable[[timedelta], None]) -> None:

@@ -2,12 +2,14 @@
 
 import re
 from base64 import b32decode, b32encode
+from datetime import timedelta
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -93,7 +95,7 @@ def test_signing_in_asks_for_the_code(with_codes: User) -> None:
         response = sign_in(**data)
         assert response.status_code == 200
         assert b"one-time code is missing" in response.content
-    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+        one_time_codes.end_wait(with_codes)
     assert sign_in(code=code_of(with_codes)).status_code == 302
 
 
@@ -121,7 +123,10 @@ def test_no_other_door_lets_in_without_a_code(with_codes: User, alice: Account) 
 
 
 def test_codes_are_guessed_no_faster_than_passwords(with_codes: User) -> None:
-    statuses = [sign_in(code=f"{number:06d}").status_code for number in range(12)]
+    statuses = []
+    for number in range(12):
+        statuses.append(sign_in(code=f"{number:06d}").status_code)
+        one_time_codes.end_wait(with_codes)
     assert statuses == [200] * 10 + [429] * 2
     assert sign_in(code=code_of(with_codes)).status_code == 429
 
@@ -132,6 +137,37 @@ def test_wrong_codes_make_the_next_wait_longer(with_codes: User) -> None:
     assert not one_time_codes.accept(with_codes, code_of(with_codes))
     TOTPDevice.objects.update(throttling_failure_timestamp="2020-01-01T00:00Z")
     assert one_time_codes.accept(with_codes, code_of(with_codes))
+
+
+def after_wrong_codes(count: int, *, ago: timedelta = timedelta(0)) -> None:
+    at = timezone.now() - ago
+    TOTPDevice.objects.update(throttling_failure_timestamp=at, throttling_failure_count=count)
+
+
+def test_who_has_to_wait_after_wrong_codes_is_told_how_long(with_codes: User) -> None:
+    after_wrong_codes(20)
+    answer = sign_in(code=code_of(with_codes))
+    assert (answer.status_code, b"Try again in 69 minutes." in answer.content) == (429, True)
+    assert int(answer["Retry-After"]) in range(4000, 4097)
+    after_wrong_codes(20, ago=timedelta(minutes=69))
+    assert sign_in(code=code_of(with_codes)).status_code == 302
+
+
+def test_so_is_who_turns_codes_on(agent: User) -> None:
+    browser = browser_of(agent)
+    browser.post(CODES, {"action": "offer"})
+    after_wrong_codes(8)
+    answer = browser.post(CODES, {"action": "on", "code": code_of(agent), "password": PASSWORD})
+    assert (answer.status_code, b"Try again in 3 minutes." in answer.content) == (429, True)
+    assert not one_time_codes.are_on(agent)
+
+
+def test_a_missing_code_is_no_wrong_one(with_codes: User) -> None:
+    """The login shows the field for it only when one was missing."""
+    for data in ({}, {"code": " "}):
+        assert b"one-time code is missing" in sign_in(**data).content
+    assert TOTPDevice.objects.get().throttling_failure_count == 0
+    assert sign_in(code=code_of(with_codes)).status_code == 302
 
 
 def test_codes_are_turned_off_with_the_password(with_codes: User) -> None:
