@@ -52,7 +52,7 @@ def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
         "key": key,
         "is_test": account.mode == TEST,
         "has_twin": hasattr(live, "twin"),
-        "has_keys": bool(key) or account.api_keys.filter(revoked_at=None).exists(),
+        "has_keys": bool(key) or account.api_keys.filter(ApiKey.WORKS).exists(),
         "lines": lines(request.build_absolute_uri("/").rstrip("/"), key or PLACEHOLDER),
         "placeholder": PLACEHOLDER,
         "webhooks": list(Webhook.of(account.id).only("id", "url", "is_active").order_by("created_at", "id")),

@@ -336,7 +336,9 @@ class ApiKey(models.Model):
                 )
                 raise NameTaken(text)
             if working.count() >= MOST_WORKING_KEYS:
-                text = gettext("The account has %(most)d working keys, which is the maximum. Revoke one first.")
+                text = gettext(
+                    "The account has %(most)d working keys, which is the maximum. Its holder has to revoke one first."
+                )
                 raise TooManyKeys(text % {"most": MOST_WORKING_KEYS})
             key = make_key(account.mode)
             row = cls.objects.create(

@@ -93,7 +93,8 @@ def test_the_twenty_first_live_key_is_refused_in_words(alice: Account, browser: 
     response = browser.post("/account/quick-start", follow=True)
     assert 'data-mode="test"' in response.content.decode()
     assert response.redirect_chain == [("/account/keys", 302)]
-    assert "20 working keys, which is the maximum" in response.content.decode()
+    said = "20 working keys, which is the maximum. Its holder has to revoke one first."
+    assert said in response.content.decode(), "to a manager too, who cannot"
     assert alice.api_keys.count() == 20
 
 

@@ -118,6 +118,8 @@ def test_a_test_key_is_made_by_one_click_and_shown_once(alice: Account, browser:
     assert key not in again
     assert quick_start.PLACEHOLDER in again
     assert "You already have a key." in again
+    ApiKey.objects.update(expires_at=timezone.now())
+    assert "You already have a key." not in browser.get(HOME).content.decode()
 
 
 def test_in_live_mode_it_offers_to_go_on_in_test_mode(alice: Account, twin: Account, browser: Client) -> None:
