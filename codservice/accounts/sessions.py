@@ -28,16 +28,17 @@ from codservice.accounts.models import SignIn, User
 from codservice.retention import old_rows
 
 _SEEN_AT = "seen_at"  # in staff's sessions: their last activity, in seconds since 1970
-_NOTED_AT = "noted_at"  # in others' sessions: when their sign-in was last noted
-_NOTED_EVERY = 60  # seconds; sessions are rows, so not written for every page
+_NOTED_AT = "noted_at"  # in others' sessions, as they are read: when their sign-in was last noted
+_NOTED_EVERY = 60  # seconds; sessions and sign-ins are rows, so not written for every page
 
 View = Callable[..., HttpResponse]
 
 
 _KEY = re.compile("[0-9a-z]{32}")  # Django's format; a cookie may hold anything
 _LOAD = """
-SELECT session_data, EXTRACT(EPOCH FROM statement_timestamp())::bigint
-FROM django_session WHERE session_key = %s AND expire_date > statement_timestamp()
+SELECT session_data, EXTRACT(EPOCH FROM statement_timestamp())::bigint, EXTRACT(EPOCH FROM seen_at)::bigint
+FROM django_session LEFT JOIN accounts_signin USING (session_key)
+WHERE session_key = %s AND expire_date > statement_timestamp()
 """
 
 
@@ -68,8 +69,8 @@ class SessionStore(db.SessionStore):
         if found is None:
             self._session_key = None
             return {}
-        self.now = found[1]
-        return self.decode(found[0])
+        data, self.now, noted_at = self.decode(found[0]), found[1], found[2]
+        return data if noted_at is None else data | {_NOTED_AT: noted_at}
 
     def save(self, must_create: bool = False) -> None:
         """Save nothing while the database is read-only, so that signed-in people can still read."""
@@ -139,13 +140,17 @@ _SYSTEMS = {
 
 
 def see(request: HttpRequest, user: User) -> None:
-    """Note where a merchant's person is signed in, at most once a minute."""
+    """Note where a merchant's person is signed in, at most once a minute.
+
+    Only the first note changes the session. It is written as a whole, so another would undo what a page that is
+    answered at the same time changes there, such as the mode.
+    """
     session = request.session
     if session.session_key is None or session.now - session.get(_NOTED_AT, 0) < _NOTED_EVERY:
         return
     if _NOTED_AT not in session:
         _end_in_time(session)
-    session[_NOTED_AT] = session.now
+        session[_NOTED_AT] = session.now
     device, address = device_of(request.headers.get("User-Agent", "")), ratelimit.client_address(request)[:64]
     with suppress(OperationalError), connection.cursor() as cursor:  # read-only database
         cursor.execute(_NOTE, [uuid7(), user.pk, session.session_key, device, address])

@@ -7,13 +7,16 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import OperationalError, connection
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.utils import timezone
 from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import one_time_codes, sessions
+from codservice.accounts.account_page import MODE
+from codservice.accounts.key_format import TEST
 from codservice.accounts.models import Account, Membership, SignIn, User
+from codservice.accounts.sessions import SessionStore
 from tests import factories
 from tests.factories import PASSWORD
 from tests.harness.client import browser_of
@@ -175,6 +178,24 @@ def test_a_session_lasts_twelve_hours_however_often_it_is_noted(alice: Account, 
     assert is_in(here)
     assert Session.objects.get().expire_date == end
     assert timezone.now() - SignIn.objects.get().seen_at < timezone.timedelta(minutes=1)
+
+
+def test_a_page_on_its_way_leaves_the_mode_that_another_chose(alice: Account, monkeypatch: Any) -> None:
+    sign_in(alice.holder.username)
+    monkeypatch.setattr(sessions, "_NOTED_EVERY", -1)
+    SignIn.objects.update(seen_at=timezone.now() - timezone.timedelta(minutes=9))
+    request = RequestFactory().get(PAGE)
+    key = Session.objects.get().session_key
+    request.session, other = SessionStore(key), SessionStore(key)
+    for session in (request.session, other):
+        assert session.get(MODE) is None
+    sessions.see(request, alice.holder)
+    assert timezone.now() - SignIn.objects.get().seen_at < timezone.timedelta(minutes=1)
+    other[MODE] = TEST
+    other.save()
+    if request.session.modified:  # as the middleware does
+        request.session.save()
+    assert SessionStore(key)[MODE] == TEST
 
 
 def test_staff_are_not_listed(alice: Account) -> None:
