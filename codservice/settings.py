@@ -423,7 +423,12 @@ TEMPLATES = [
         },
     },
 ]
-SILENCED_SYSTEM_CHECKS = ["templates.W003"]  # our `i18n` replaces Django's (`codservice.i18n_tags`)
+SILENCED_SYSTEM_CHECKS = [
+    "templates.W003",  # our `i18n` replaces Django's (`codservice.i18n_tags`)
+    # No `preload`: anybody may then enter the domain into browsers' own lists, where it stays for years. Whoever owns
+    # it has to want that.
+    "security.W021",
+]
 
 # --- People: who they are, and how long they stay signed in ---------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"
@@ -458,7 +463,6 @@ SECURE_REDIRECT_EXEMPT = [r"^api/v1"]  # refused by the API's gate
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
-SECURE_HSTS_PRELOAD = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 CSRF_FAILURE_VIEW = "codservice.accounts.views.csrf_refused"
