@@ -208,7 +208,7 @@ SELECT day::date FROM generate_series((
 EXCEPT SELECT day FROM agents_callday ORDER BY day DESC LIMIT %(most)s
 """
 # A part that reaches nearly as far is kept.
-_END_PART = "DELETE FROM agents_callpart WHERE day <> %s OR until NOT BETWEEN %s AND %s"
+_END_PART = "DELETE FROM agents_callpart WHERE day <> %s OR day = ANY(%s) OR until NOT BETWEEN %s AND %s"
 _BEGIN_PART = "INSERT INTO agents_callpart (day, until) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _SUM_UP = f"""
 WITH spans(starts, ends) AS MATERIALIZED (
@@ -236,13 +236,13 @@ def sum_up() -> bool:
         # Days that are not over were summed up while the clock was ahead.
         cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [list(changed), today])
         again = [day for (day,) in cursor.fetchall()]
-        if changed or again:  # a trigger then removes the part as well
+        if again:
             cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [again])
         cursor.execute(_MISSING, {"today": today, "most": STEP + len(again)})
         ends = {day: days.end_of(day) for (day,) in cursor.fetchall()}
         more = is_more_changed or len(ends) == STEP + len(again)
         cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [list(ends)])
-        cursor.execute(_END_PART, [today, until - day_sums.LATE, until])
+        cursor.execute(_END_PART, [today, list(changed), until - day_sums.LATE, until])
         cursor.execute(_BEGIN_PART, [today, until])
         if cursor.rowcount:
             ends[today] = until

@@ -309,6 +309,16 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
 
 
 @pytest.mark.django_db(transaction=True)
+def test_the_part_of_today_stays_when_another_day_changes(alice: Account) -> None:
+    call_and_confirm(alice, timedelta(minutes=16))
+    sum_up_what_changed()
+    until = CallPart.objects.get().until
+    ChangedDay.objects.create(day=days.today() - timedelta(days=400))
+    sum_up_what_changed()
+    assert CallPart.objects.get().until == until
+
+
+@pytest.mark.django_db(transaction=True)
 def test_the_desk_adds_to_the_sums_of_today_what_came_since(alice: Account) -> None:
     for ago in (20, 5):
         call_and_confirm(alice, timedelta(minutes=ago))
