@@ -70,6 +70,13 @@ BEGIN
     PERFORM orders_note_days(ARRAY(SELECT DISTINCT order_id FROM touched WHERE created_at < now()));
     RETURN NULL;
 END $$;
+CREATE FUNCTION public.orders_days_of_edits() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM orders_note_days(ARRAY(SELECT DISTINCT order_id FROM touched WHERE field LIKE 'items.%'));
+    RETURN NULL;
+END $$;
 CREATE FUNCTION public.orders_days_of_line() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -97,6 +104,7 @@ CREATE FUNCTION public.orders_note_day(account uuid, at timestamp with time zone
     INSERT INTO orders_changedday (account_id, day)
     SELECT whose.id, (at AT TIME ZONE 'Africa/Algiers')::date FROM (VALUES (account), (NULL)) AS whose(id)
     WHERE (at AT TIME ZONE 'Africa/Algiers')::date <= (clock_timestamp() AT TIME ZONE 'Africa/Algiers')::date
+        AND (whose.id IS NOT NULL OR NOT EXISTS (SELECT FROM accounts_account twin WHERE twin.id = account AND twin.live_id IS NOT NULL))
 $$;
 CREATE FUNCTION public.orders_note_days(changed uuid[]) RETURNS void
     LANGUAGE sql
@@ -113,18 +121,20 @@ CREATE FUNCTION public.orders_note_days(changed uuid[]) RETURNS void
         FROM orders_callnote WHERE order_id = ANY(changed) AND callback_at IS NOT NULL
     ) past CROSS JOIN LATERAL (VALUES (past.account_id), (NULL)) AS whose(id)
     WHERE past.day <= (clock_timestamp() AT TIME ZONE 'Africa/Algiers')::date
+        AND (whose.id IS NOT NULL OR NOT EXISTS (SELECT FROM accounts_account twin WHERE twin.id = past.account_id AND twin.live_id IS NOT NULL))
 $$;
 CREATE FUNCTION public.orders_note_days_of_all(changed uuid[]) RETURNS void
     LANGUAGE sql
     AS $$
     INSERT INTO orders_changedday (day)
     SELECT past.day FROM (
-        SELECT (callback_at AT TIME ZONE 'Africa/Algiers')::date AS day
+        SELECT account_id, (callback_at AT TIME ZONE 'Africa/Algiers')::date AS day
         FROM orders_callnote WHERE order_id = ANY(changed) AND callback_at IS NOT NULL
         UNION
-        SELECT (at AT TIME ZONE 'Africa/Algiers')::date
+        SELECT account_id, (at AT TIME ZONE 'Africa/Algiers')::date
         FROM orders_statuschange WHERE order_id = ANY(changed) AND to_status IN ('delivered', 'returned')
     ) past WHERE past.day <= (clock_timestamp() AT TIME ZONE 'Africa/Algiers')::date
+        AND NOT EXISTS (SELECT FROM accounts_account twin WHERE twin.id = past.account_id AND twin.live_id IS NOT NULL)
 $$;
 CREATE FUNCTION public.orders_search_change() RETURNS trigger
     LANGUAGE plpgsql
@@ -1223,7 +1233,7 @@ CREATE TRIGGER orders_count_moved AFTER UPDATE ON public.orders_order REFERENCIN
 CREATE TRIGGER orders_count_removed AFTER DELETE ON public.orders_order REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.orders_count_removed();
 CREATE TRIGGER orders_day_added AFTER INSERT ON public.orders_statuschange FOR EACH ROW WHEN ((new.at < now())) EXECUTE FUNCTION public.orders_day_of_change();
 CREATE TRIGGER orders_day_changed AFTER DELETE OR UPDATE ON public.orders_statuschange FOR EACH ROW EXECUTE FUNCTION public.orders_day_of_change();
-CREATE TRIGGER orders_days_of_edits AFTER INSERT ON public.orders_orderedit REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION public.orders_days_of_lines();
+CREATE TRIGGER orders_days_of_edits AFTER INSERT ON public.orders_orderedit REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION public.orders_days_of_edits();
 CREATE TRIGGER orders_days_of_line AFTER UPDATE OF product_id, product_name, quantity, unit_price ON public.orders_orderitem FOR EACH ROW WHEN (((((old.product_id IS DISTINCT FROM new.product_id) OR ((old.product_name)::text IS DISTINCT FROM (new.product_name)::text)) OR (old.quantity IS DISTINCT FROM new.quantity)) OR (old.unit_price IS DISTINCT FROM new.unit_price))) EXECUTE FUNCTION public.orders_days_of_line();
 CREATE TRIGGER orders_days_of_lines AFTER DELETE ON public.orders_orderitem REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION public.orders_days_of_lines();
 CREATE TRIGGER orders_days_of_order AFTER UPDATE OF wilaya_code, source, total_amount, created_at ON public.orders_order FOR EACH ROW WHEN ((((((old.wilaya_code)::text IS DISTINCT FROM (new.wilaya_code)::text) OR ((old.source)::text IS DISTINCT FROM (new.source)::text)) OR (old.total_amount IS DISTINCT FROM new.total_amount)) OR (old.created_at IS DISTINCT FROM new.created_at))) EXECUTE FUNCTION public.orders_days_of_order();
@@ -1407,6 +1417,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('orders', '0023_folded_names', now()),
 ('orders', '0024_lines_without_product_index', now()),
 ('orders', '0025_summed_through', now()),
+('orders', '0026_days_of_added_lines', now()),
 ('otp_totp', '0001_initial', now()),
 ('otp_totp', '0002_auto_20190420_0723', now()),
 ('otp_totp', '0003_add_timestamps', now()),

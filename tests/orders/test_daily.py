@@ -452,6 +452,25 @@ def test_an_import_notes_no_day(alice: Account) -> None:
     assert not ChangedDay.objects.exists()
 
 
+def test_of_edits_only_those_that_figures_show_note_days(alice: Account) -> None:
+    order = factories.make_order(alice)
+    editing.edit(order.id, editing.Edit(customer_name="Nadia"), actor=SUPERVISOR)
+    assert not ChangedDay.objects.exists()
+    line = {"product_name": "Foulard", "quantity": 1, "unit_price": Decimal(0), "attributes": {}}
+    editing.edit(order.id, editing.Edit(added=[line]), actor=SUPERVISOR)
+    assert {day.account_id for day in ChangedDay.objects.all()} == {alice.id, None}
+
+
+def test_test_orders_note_no_day_of_all_accounts(alice: Account, twin: Account) -> None:
+    order = factories.make_order(twin)
+    agent = factories.AgentFactory()
+    lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.ANSWERED))
+    for move in ("confirm", "ship", "deliver"):
+        lifecycle.move(move, order.id, actor=SUPERVISOR)
+    order.delete()
+    assert {day.account_id for day in ChangedDay.objects.all()} == {twin.id}
+
+
 def test_what_one_account_does_another_does_not_see(alice: Account, charlie: Account) -> None:
     factories.make_order(charlie)
     assert read(alice).total.new_count == 0
