@@ -1,4 +1,5 @@
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -38,17 +39,18 @@ def index_texts() -> int:
 
 
 def _go_round(work: Mapping[str, Callable[[], bool]]) -> int:
-    """Repeat each step until it says that no more is left, for a ROUND in all. Returns the number of steps.
+    """Repeat the steps in turn, each until it says that no more is left, for a ROUND in all. Returns their number.
 
-    A step that fails does not stop those after it. The first such error is raised at the end.
+    A step that fails is not repeated, and does not stop the others. The first such error is raised at the end.
     """
     steps, end, failed = 0, time.monotonic() + ROUND, None
-    for name, step in work.items():
-        more = True
+    turns = deque(work.items())
+    while turns and time.monotonic() < end:
+        name, step = turns.popleft()
         try:
-            while more and time.monotonic() < end:
-                more = step()
-                steps += 1
+            if step():
+                turns.append((name, step))
+            steps += 1
         except DatabaseError as error:
             error.add_note(f"This was a step of {name}.")
             failed = failed or error

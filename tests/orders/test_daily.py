@@ -471,6 +471,13 @@ def test_test_orders_note_no_day_of_all_accounts(alice: Account, twin: Account) 
     assert {day.account_id for day in ChangedDay.objects.all()} == {twin.id}
 
 
+def test_no_account_waits_until_all_is_done_for_others(alice: Account, monkeypatch: Any) -> None:
+    factories.make_order(alice)
+    monkeypatch.setitem(day_sums.OVER_ALL, "calls", lambda: not SummedUp.objects.exists())
+    assert sum_up_days() == 3
+    assert SummedUp.objects.get().account == alice
+
+
 def test_what_one_account_does_another_does_not_see(alice: Account, charlie: Account) -> None:
     factories.make_order(charlie)
     assert read(alice).total.new_count == 0
