@@ -240,7 +240,7 @@ class HappenedForm(forms.Form):
     product = forms.ModelChoiceField(Product.objects.filter(account__live=None), required=False)
     line = FreeText(required=False, max_length=255)
     source = FreeText(required=False, max_length=64)
-    reason = FreeText(required=False, max_length=500)
+    reason = forms.CharField(required=False, strip=False, max_length=500)  # `counted_as` keeps some spaces at its end
     hour = forms.TypedChoiceField(choices=[(f"{n:02}", f"{n:02}:00") for n in range(24)], coerce=int, required=False)
 
     def narrow(self, orders: QuerySet[Order]) -> QuerySet[Order]:

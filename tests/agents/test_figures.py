@@ -524,6 +524,15 @@ def test_two_of_one_name_are_told_apart(
     assert sorted(row[by] for row in rows) == sorted(["all", *wanted])
 
 
+def test_the_orders_of_a_reason_are_found_whatever_space_ends_it(order_at: Any, agent: User, supervisor: User) -> None:
+    change(order_at(at(8)), agent, at(9), "canceled")
+    StatusChange.objects.filter(to_status="canceled").update(reason="Trop cher\u2009: 4900 DA")
+    browser = browser_of(supervisor)
+    context = browser.get(PAGE, {"first": "2026-03-02", "last": "2026-03-02", "by": "day"}).context
+    ((reason, _parts),) = context["reasons"]
+    assert browser.get(reason.link).context["cl"].result_count == 1
+
+
 def test_by_merchant_the_page_says_whose_orders_wait(
     order_at: Any, alice: Account, charlie: Account, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
