@@ -195,6 +195,12 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
         ("nom; adresse\nA; 12, rue B, Alger\n", ["nom", "adresse"], 2),
         ("nom, adresse\nAli, rue; bât A; Alger\n", ["nom", "adresse"], 2),
         ("sku; prix\nA; 1,250,000\n", ["sku", "prix"], 2),
+        ("a;b;c,d\n1;2;3,4\n", ["a", "b", "c,d"], 2),
+        # Programs pad a title to the width of the table.
+        ("Stock, novembre;\nsku;stock\nA;5\n", ["sku", "stock"], 3),
+        ("Commandes, Alger, novembre;;\nNom, prénom;Tél;Wilaya\nA, B;1;Alger\n", ["nom,_prénom", "tél", "wilaya"], 3),
+        ("nom, prénom;total\nA, B;5\n", ["nom,_prénom", "total"], 2),
+        ("nom, prénom|total\nA, B|5\n", ["nom,_prénom", "total"], 2),
     ],
 )
 def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names: list[str], line: int) -> None:
@@ -202,6 +208,24 @@ def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names:
     table = Table(tmp_path / "t.csv")
     assert (table.names, [row.line for row in table]) == (names, [line])
     assert all(not row.surplus and len(row.cells) == len(names) for row in table)
+
+
+LISTED = tuple(Column(name, name.title()) for name in ("sku", "name", "price", "stock"))
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("nom;adresse\nA;12, rue B, Alger\nC;8, rue D, Oran\n", ["nom", "adresse"]),
+        ("code;tailles\nA;S,M,L\nB;S,M,L\n", ["code", "tailles"]),
+        ("nom, prénom;total\nA, B;5\nC, D;7\n", ["nom, prénom", "total"]),
+        ("SKU, Name, Price\nA;x, Robe; rouge, 25\nB;x, Sac; noir, 30\n", ["SKU", "Name", "Price"]),
+        ("Price, novembre;\nArtikel; Price\nA; 5\n", ["Artikel", "Price"]),
+    ],
+)
+def test_so_are_those_of_rows_that_are_all_alike(tmp_path: Path, text: str, header: list[str]) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    assert Table(tmp_path / "t.csv", columns=LISTED, by_place=True).header == header
 
 
 @pytest.mark.parametrize("above", ["\n", "\r\n\r\n", " \n\t\n", ";;\n\n", '"";""\n', "sep=;\n\n;;\n"])
@@ -266,9 +290,6 @@ def test_a_header_that_names_one_column_alone_is_no_title(tmp_path: Path, rows: 
     (tmp_path / "t.csv").write_text(rows)
     columns = (Column("sku", "SKU", ("réf",)), Column("stock_quantity", "Stock"))
     assert Table(tmp_path / "t.csv", columns=columns, by_place=True).header == header
-
-
-LISTED = tuple(Column(name, name.title()) for name in ("sku", "name", "price", "stock"))
 
 
 @pytest.mark.parametrize(

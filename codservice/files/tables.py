@@ -6,7 +6,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple, TextIO
@@ -25,9 +25,8 @@ MAX_ABOVE = 1000  # rows above the header: a file of empty rows is not read to i
 MAX_TITLES = 10  # of these, the rows of one cell, such as a sheet's title or date
 SHORT = 60  # characters of a cell
 SURE = 3  # a row that names so many of our columns is certainly a header
-SURE_BARS = 3  # a row with so many is certainly separated by them
-_SEPARATOR = re.compile('"?sep=([,;\t|])"?\\s*', re.IGNORECASE)
-_EMPTY = re.compile(r'(?:[\s,;]++|"")++')
+_SEPARATOR = re.compile('"?sep=([,;\t|])"?[^\\S\r\n]*(?:[\r\n]|$)', re.IGNORECASE)
+_is_heading = re.compile(r"[^\s\d]").match
 _NOT_UTF_8 = "{} is not UTF-8. Save it as “CSV UTF-8”."
 _row_of = msgspec.json.Decoder(list[str]).decode
 
@@ -72,10 +71,11 @@ class Table:
       then the next row is the header. The row above it names groups, such as `Client` above a name and a phone, and
       gives its names to the columns that the header leaves unnamed.
 
-    CSV may be in UTF-8 or another encoding that is certain (`encodings`), with commas, semicolons, tabs or bars as in
-    the header, or as a line `sep=;` above it says. Of an XLSX file the first visible sheet is read, and `sheet` has its
-    name if there are others. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a
-    `required` column is missing, and during reading where the file breaks off; and FileNotFoundError.
+    CSV may be in UTF-8 or another encoding that is certain (`encodings`), with the commas, semicolons, tabs or bars
+    that give the likeliest header, or as a line `sep=;` above it says. Of an XLSX file the first visible sheet is read,
+    and `sheet` has its name if there are others. A number comes as people see it: 2 and not 2.0. Raises
+    UnreadableTable, also when a `required` column is missing, and during reading where the file breaks off; and
+    FileNotFoundError.
 
     `columns` are recognised by their usual headings besides their names. With `by_place` headings may be anything, and
     the caller takes cells by their place from `records`. With `file` that is read instead of the path, whose suffix
@@ -91,17 +91,18 @@ class Table:
         file: IO[bytes] | None = None,
         by_place: bool = False,
     ) -> None:
-        self.path, self.delimiter, self._file = path, ",", file
-        self.sheet = ""
-        self._rows: IO[bytes] | None = None
+        self.path, self.delimiter, self.sheet = path, ",", ""
+        self._name, self._file = (str(path) if file is None else "The file"), file
+        self._is_sheet = path.suffix.lower() in sheets.SUFFIXES
         with self._open() as data:
-            if path.suffix.lower() in sheets.SUFFIXES:
+            if self._is_sheet:
                 try:
-                    self._rows, self.sheet = sheets.read(data)
+                    self._file, self.sheet = sheets.read(data)
                 except sheets.UnreadableSheet as error:
                     raise UnreadableTable(f"{self} {error}") from None
             elif encoding := encoding_of(data):
                 self._encoding = encoding
+                self.delimiter, self._before = _delimiter(data, encoding, columns)
             else:
                 raise UnreadableTable(_NOT_UTF_8.format(self))
         self._above, header = _find_header((cells for *_, cells in self._all_records()), columns)
@@ -121,11 +122,11 @@ class Table:
             raise UnreadableTable(f"{self} has two columns {sheets.shown(twice[0])}. Which one is meant?")
 
     def __str__(self) -> str:
-        return str(self.path) if self._file is None else "The file"
+        return self._name
 
     def line_count(self) -> int:
         """The number of lines of the file, for a progress bar. Much quicker than reading the rows."""
-        with nullcontext(self._rows) if self._rows else self._open() as file:
+        with self._open() as file:
             file.seek(0)
             last, lines = b"", 0
             for piece in iter(lambda: file.read(1 << 20), b""):
@@ -154,23 +155,24 @@ class Table:
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         """For each row of the file, the lines in which it begins and ends, and its cells."""
-        if self._rows is not None:
-            self._rows.seek(0)
-            for line, row in enumerate(self._rows, start=1):
+        return self._records_of_sheet() if self._is_sheet else self._records_of_csv()
+
+    def _records_of_sheet(self) -> Iterator[tuple[int, int, list[str]]]:
+        with self._open() as rows:
+            rows.seek(0)
+            for line, row in enumerate(rows, start=1):
                 yield line, line, [unescaped(cell) for cell in _row_of(row)]
-            return
-        line = 1
+
+    def _records_of_csv(self) -> Iterator[tuple[int, int, list[str]]]:
+        line = 1 + self._before
         try:
             with self._open() as data, _decoded(data, self._encoding) as file:
-                self.delimiter, before = _delimiter(file)
-                file.seek(0)
                 lines = _Lines(file)
-                for _ in range(before):
+                for _ in range(self._before):
                     next(lines)
-                line += before
                 reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
                 for cells in reader:
-                    end = before + reader.line_num
+                    end = self._before + reader.line_num
                     if len(cells) > (most := sheets.MAX_COLUMNS):
                         if any(map(str.strip, cells[most:])):
                             raise UnreadableTable(f"{self} has {len(cells)} columns. It can have at most {most}.")
@@ -238,63 +240,40 @@ def _title_in_its_place(
 
 
 @contextmanager
-def _decoded(file: IO[bytes], encoding: str) -> Iterator[TextIO]:
+def _decoded(file: IO[bytes], encoding: str, errors: str = "strict") -> Iterator[TextIO]:
     """The file as text, from its beginning. The binary file stays open."""
     file.seek(0)
-    text = TextIOWrapper(file, encoding, newline="")
+    text = TextIOWrapper(file, encoding, errors, newline="")
     try:
         yield text
     finally:
         text.detach()
 
 
-def _delimiter(file: TextIO) -> tuple[str, int]:
-    """The delimiter, and how many lines precede the header: a first line may name the delimiter, as in Excel.
-
-    Signs within quotation marks, which may enclose several lines, do not count.
-    """
-    first = line = file.readline(MAX_RECORD)
-    if said := _SEPARATOR.fullmatch(first):
+def _delimiter(file: IO[bytes], encoding: str, columns: tuple[Column, ...]) -> tuple[str, int]:
+    """The delimiter, and how many lines precede the rows: a first line may name the delimiter, as in Excel."""
+    with _decoded(file, encoding, "replace") as text:  # who reads the rows refuses what is none
+        head = text.read(MAX_RECORD)
+    if said := _SEPARATOR.match(head):
         return said[1], 1
-    above = 0
-    while _EMPTY.fullmatch(line) and above < MAX_ABOVE:
-        line, above = file.readline(MAX_RECORD), above + 1
-        first = line or first
-    outside = _outside_quotes(file, line)
-    # The sign of the last row with only one: a header of two columns, or a title if the next row lacks it. It is also a
-    # title if a blank follows the sign, as in text, and the next row has another sign that mostly stands as in no
-    # text or amount: without a blank or a digit behind it.
-    single, is_text = "", False
-    for _title in range(MAX_TITLES + 1):
-        signs = [each for each in outside if each in ",;\t"]
-        if not line or len(signs) > 1 or (single and single in signs):
-            break
-        if signs:
-            single, is_text = signs[0], f"{signs[0]} " in outside
-        line, bars = file.readline(MAX_RECORD), outside.count("|")
-        outside = _outside_quotes(file, line)
-        is_same = outside.count("|") == bars
-        is_sure = bars >= SURE_BARS and ("|" in outside or not line)
-        if bars and not single and (is_same or is_sure):  # a single line with bars may be a title
-            return "|", 0
-    is_title = is_text and any(
-        2 * len(re.findall(f"{each}[ \\d]", outside)) <= outside.count(each) for each in {*signs} - {single}
-    )
-    if single and (len(signs) < 2 or (single in outside and not is_title)):
-        return single, 0
-    return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
+    return max(",;\t|", key=lambda delimiter: _likelihood(head, delimiter, columns)), 0
 
 
-def _outside_quotes(file: TextIO, line: str) -> str:
-    """The unquoted text of the row that begins with this line. Reads the file up to the end of the row."""
-    outside, is_open, left = "", False, MAX_RECORD
-    while line:
-        parts = line.split('"')
-        outside += "".join(parts[is_open::2])
-        is_open ^= len(parts) % 2 == 0
-        left -= len(line)
-        line = file.readline(left) if is_open and left else ""
-    return outside
+def _likelihood(head: str, delimiter: str, columns: tuple[Column, ...]) -> tuple[int, ...]:
+    """How likely this is the delimiter of a file that begins with `head`: the greatest tuple is the likeliest.
+
+    In this order it tells whether the row below the header is parted too, unlike that below a title; how many of our
+    columns the header names; whether it has headings, unlike a text or an amount whose signs have a blank or a digit
+    behind them; that few rows stand above it; and how many cells it has.
+    """
+    reader = csv.reader(StringIO(head, newline=""), delimiter=delimiter)
+    rows = [cells[: sheets.MAX_COLUMNS] for cells in islice(reader, MAX_ABOVE + MAX_TITLES)]
+    above, header = _find_header(([cell.strip() for cell in cells] for cells in rows), columns)
+    if len(header) < 2:  # it parts nothing, or else all cells are empty
+        return () if header else (0,)
+    below = next((cells for cells in rows[above + 1 :] if any(map(str.strip, cells))), [])
+    headings = list(filter(_is_heading, rows[above]))
+    return len(below) > 1, _count_named(header, columns), len(headings) > 1, -above, _count_filled(header)
 
 
 class _Endless(Exception):
