@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from operator import attrgetter
 
 from django import forms
 from django.contrib import messages
@@ -20,6 +21,7 @@ from codservice.accounts.models import Account
 from codservice.form_fields import Form
 from orders import shipments
 from orders.models import Order, Status
+from orders.order_files.columns import without_marks
 from orders.shipments import Shipment
 
 MOST = 200  # orders by one click; the command update_shipments has no limit
@@ -77,7 +79,8 @@ def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
 def _preview(
     request: HttpRequest, to: Status, names: list[str], orders: list[Order], missing: list[str]
 ) -> HttpResponse:
-    ids, numbers = set(map(values.uuid_or_none, names)), [order.external_id for order in orders]
+    ids = {values.uuid_or_none(without_marks(name)) for name in names}
+    numbers = [order.external_id for order in orders]
     movable: list[tuple[Order, bool]] = []  # and whether it is preselected: not when several shops have the number
     refused: list[tuple[Order, str]] = []  # and why
     for order, why in zip(orders, _would(orders, to, Actor.of_staff(request.user)), strict=True):
@@ -120,7 +123,8 @@ def _distinct(names: Iterable[str]) -> list[str]:
 def find(names: list[str]) -> tuple[list[Order], list[str]]:
     """The orders with these ids or order numbers, of every shop that has the number, and the names that matched none.
 
-    A shop's number may look like an id. With more than MOST_FOUND orders, some are left out.
+    A shop's number may look like an id. One that matches none is looked for `without_marks` too. With more than
+    MOST_FOUND orders, some are left out.
     """
     ids = {name: id_ for name in names if (id_ := values.uuid_or_none(name))}
     # By account, because that is how the shops' numbers are indexed.
@@ -129,7 +133,13 @@ def find(names: list[str]) -> tuple[list[Order], list[str]]:
     rows = by_id.values("pk").union(by_number.values("pk")[: MOST_FOUND + 1])
     orders = list(Order.live.filter(pk__in=rows).select_related("account").order_by("id"))
     found = {order.external_id for order in orders} | {order.id for order in orders}
-    return orders, [name for name in names if found.isdisjoint((name, ids.get(name, name)))]
+    missing = [name for name in names if found.isdisjoint((name, ids.get(name, name)))]
+    plain = {name: bare for name in missing if (bare := without_marks(name)) != name}
+    if plain:
+        others, unknown = find([*plain.values()])
+        orders = sorted({order.id: order for order in [*orders, *others]}.values(), key=attrgetter("id"))
+        missing = [name for name in missing if name not in plain or plain[name] in unknown]
+    return orders, missing
 
 
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:

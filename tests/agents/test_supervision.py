@@ -386,6 +386,8 @@ def test_odd_moves_are_no_crash(seen: list[str], browser: Any) -> None:
         " CMD-0، CMD-1\tCMD-2,\r\n",
         "CMD-0 CMD-1\r\nCMD-2, CMD-0",
         "CMD-0; CMD-1 CMD-2",
+        "\u200eCMD-0\u200e\r\nCMD-1\u200b\r\n\ufeffCMD-2",
+        "\u200eCMD-0 CMD-1\u200f,\u200bCMD-2\r\nCMD-0",
     ],
 )
 def test_several_numbers_may_stand_in_a_line(named: str, confirmed: list[Order], browser: Any) -> None:
@@ -400,6 +402,19 @@ def test_a_number_with_blanks_or_commas_is_taken_whole(alice: Account, agent: Us
     context = preview(browser, "shipped", named="A 17\nB,1\nC 17\nx, 1").context
     assert [order.external_id for order, _ in context["movable"]] == ["A 17", "B,1", "1"]
     assert context["missing"] == ["C 17", "x"], "17 is no part of a number that nobody has"
+
+
+def test_marks_around_a_number_are_left_out_where_no_order_has_it_with_them(
+    alice: Account, agent: User, browser: Any
+) -> None:
+    marked, plain, unnumbered = (make_order(alice, external_id=number) for number in ("1\u200e", "1", None))
+    for order in (marked, plain, unnumbered):
+        lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
+    context = preview(browser, "shipped", named=f"1\u200e\n\u200e{unnumbered.id}\n\u200e2").context
+    assert context["movable"] == [(marked, True), (unnumbered, True)]
+    assert context["missing"] == ["\u200e2"]
+    context = preview(browser, "shipped", named="\u200e1\n1").context
+    assert context["movable"] == [(plain, True)]
 
 
 def test_moves_cost_the_same_for_one_and_many(alice: Account, agent: User, browser: Any) -> None:
