@@ -74,36 +74,21 @@ class Pages(BasePagination):
     def paginate_queryset(self, queryset: QuerySet, request: Request, view: Any = None) -> list[Any]:
         """This page's rows of the ordered and filtered queryset. A page past the end is empty.
 
-        Rows may come between two statements, and must not push others behind the last page. So a page shows what it
-        finds where it begins, and looks for one row more; if there is none, it tells the total.
+        A page in the second half is read from the end, so that the last one costs no more than the first. For a page
+        far from both ends the rows before it are skipped where the filters can tell how many they are (`pass_by`).
         """
         if self.is_by_cursor:
             return self._after_cursor(queryset)
+        self.total = total = view.filterset.total()
         start = (self.number - 1) * self.per_page
-        if start >= FAR:
-            return self._far(queryset, start, view.filterset)
-        rows = list(queryset[start : start + self.per_page + 1])
-        seen = start + len(rows) if rows else 0
-        is_last = len(rows) <= self.per_page and seen >= start  # not past the end
-        self.total = seen if is_last else max(view.filterset.total(), seen)
-        return rows[: self.per_page]
-
-    def _far(self, queryset: QuerySet, start: int, filterset: Any) -> list[Any]:
-        """A page that many rows come before. The total says from which end it is nearer, so that the last one costs no
-        more than the first. If it is far from both, rows are skipped where the filters can tell how many (`pass_by`).
-        """
-        self.total = total = filterset.total()
         stop = min(start + self.per_page, total)
         if start >= total:
             return []
-        rest, passed = filterset.pass_by(queryset, start) if total - stop >= FAR else (queryset, 0)
-        if not passed and start > total // 2:
-            page = list(_rows(queryset.reverse(), total - stop, total - start))[::-1]
-            # New rows come at the end of an ascending list, from which the page would then be too near.
-            if queryset.query.order_by[0].startswith("-") or (now := filterset.total()) == total:
-                return page
-            self.total = now
-        return list(_rows(rest, start - passed, start - passed + self.per_page))
+        is_far = min(start, total - stop) >= FAR
+        rest, passed = view.filterset.pass_by(queryset, start) if is_far else (queryset, 0)
+        if passed or start <= total // 2:
+            return list(_rows(rest, start - passed, stop - passed))
+        return list(_rows(queryset.reverse(), total - stop, total - start))[::-1]
 
     def meta(self) -> PageMeta | CursorMeta:
         """The `meta` of the page that `paginate_queryset` returned."""
