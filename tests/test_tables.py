@@ -221,6 +221,7 @@ LISTED = tuple(Column(name, name.title()) for name in ("sku", "name", "price", "
         ("nom, prénom;total\nA, B;5\nC, D;7\n", ["nom, prénom", "total"]),
         ("SKU, Name, Price\nA;x, Robe; rouge, 25\nB;x, Sac; noir, 30\n", ["SKU", "Name", "Price"]),
         ("Price, novembre;\nArtikel; Price\nA; 5\n", ["Artikel", "Price"]),
+        ("SKU;Name;Price\n(required)\nA;Robe;2,5\nB;Sac;3,5\n", ["SKU", "Name", "Price"]),
     ],
 )
 def test_so_are_those_of_rows_that_are_all_alike(tmp_path: Path, text: str, header: list[str]) -> None:

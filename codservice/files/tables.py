@@ -21,6 +21,7 @@ from codservice.files.safe_csv import unescaped
 # Characters of a row of a CSV file: after an open quotation mark, or without line ends, a row would be the whole file.
 MAX_RECORD = sheets.MAX_ROW
 csv.field_size_limit(MAX_RECORD)  # with its default the reader fails earlier, with a message that nobody understands
+HEAD = 1 << 18  # characters, of which the delimiter is guessed
 MAX_ABOVE = 1000  # rows above the header: a file of empty rows is not read to its end
 MAX_TITLES = 10  # of these, the rows of one cell, such as a sheet's title or date
 SHORT = 60  # characters of a cell
@@ -253,7 +254,7 @@ def _decoded(file: IO[bytes], encoding: str, errors: str = "strict") -> Iterator
 def _delimiter(file: IO[bytes], encoding: str, columns: tuple[Column, ...]) -> tuple[str, int]:
     """The delimiter, and how many lines precede the rows: a first line may name the delimiter, as in Excel."""
     with _decoded(file, encoding, "replace") as text:  # who reads the rows refuses what is none
-        head = text.read(MAX_RECORD)
+        head = text.read(HEAD)
     if said := _SEPARATOR.match(head):
         return said[1], 1
     return max(",;\t|", key=lambda delimiter: _likelihood(head, delimiter, columns)), 0
@@ -262,9 +263,10 @@ def _delimiter(file: IO[bytes], encoding: str, columns: tuple[Column, ...]) -> t
 def _likelihood(head: str, delimiter: str, columns: tuple[Column, ...]) -> tuple[int, ...]:
     """How likely this is the delimiter of a file that begins with `head`: the greatest tuple is the likeliest.
 
-    In this order it tells whether the row below the header is parted too, unlike that below a title; how many of our
-    columns the header names; whether it has headings, unlike a text or an amount whose signs have a blank or a digit
-    behind them; that few rows stand above it; and how many cells it has.
+    In this order it tells whether the header names so many of our columns that it is one for SURE; whether the row
+    below it is parted too, unlike that below a title; how many of our columns it names; whether it has headings, unlike
+    a text or an amount whose signs have a blank or a digit behind them; that few rows stand above it; and how many
+    cells it has.
     """
     reader = csv.reader(StringIO(head, newline=""), delimiter=delimiter)
     rows = [cells[: sheets.MAX_COLUMNS] for cells in islice(reader, MAX_ABOVE + MAX_TITLES)]
@@ -272,8 +274,8 @@ def _likelihood(head: str, delimiter: str, columns: tuple[Column, ...]) -> tuple
     if len(header) < 2:  # it parts nothing, or else all cells are empty
         return () if header else (0,)
     below = next((cells for cells in rows[above + 1 :] if any(map(str.strip, cells))), [])
-    headings = list(filter(_is_heading, rows[above]))
-    return len(below) > 1, _count_named(header, columns), len(headings) > 1, -above, _count_filled(header)
+    headings, named = list(filter(_is_heading, rows[above])), _count_named(header, columns)
+    return named >= SURE, len(below) > 1, named, len(headings) > 1, -above, _count_filled(header)
 
 
 class _Endless(Exception):

@@ -265,7 +265,10 @@ def test_who_has_saved_and_goes_back_writes_more_on_a_fresh_page(page: Page, ord
     with page.expect_response(call):
         save.click()
     with page.expect_event("load"):
-        page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+        # Where it is loaded only later, nobody is asked whether to leave what is saved.
+        assert page.evaluate("""
+            dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));
+            "sent" in document.querySelector('form[data-surcharge]').dataset""")
     expect(quantity).to_have_value("2")
     quantity.click()
     back.click()
@@ -743,6 +746,22 @@ def test_who_has_saved_and_got_no_answer_is_told_so_when_they_press_again(
     expect(page.locator("main .errornote")).to_contain_text("You changed the order yourself at")
     order.refresh_from_db()
     assert (order.customer_name, order.version) == ("Nadia Hamidi", 2)
+    person.wrongs.clear()
+
+
+def test_a_save_whose_page_does_not_come_can_be_pressed_again(visit: Visits, order: Order, agent: User) -> None:
+    """After a refusal the form is sent once more for its page. Whoever stops that has half a minute to wait."""
+    person = visit()
+    person.page.clock.install()
+    page = edit_next(person)
+    page.get_by_label("Name", exact=True).fill("")
+    page.locator("form[data-surcharge]").evaluate("form => { form.noValidate = true; form.submit = () => {}; }")
+    save = page.get_by_role("button", name="Save the changes")
+    with page.expect_response(lambda answer: answer.status == 422):
+        save.click()
+    page.clock.fast_forward(31_000)
+    with page.expect_response(lambda answer: answer.status == 422):
+        save.click()
     person.wrongs.clear()
 
 

@@ -175,6 +175,7 @@
     const isPage = answer?.ok || answer?.status === 422;
     const isElsewhere = answer?.type === "opaqueredirect";
     const isSaved = isElsewhere && await isStillHeld();
+    isSaving = false;
     if (isPage || isSaved) form.dataset.sent = "";
     if (isPage) return form.submit(); // refused forms can be sent again safely
     if (isSaved) {
@@ -184,7 +185,6 @@
     }
     if (!answer || isSaved === null) failed.textContent = pressing.away; // perhaps saved
     else if (!isElsewhere) failed.textContent = failed.dataset.says;
-    isSaving = false;
     pressing.endSending();
     watch.look(); // says so if the customer or the session is gone
   });
@@ -192,9 +192,9 @@
   // Gone back to, to write more: what is saved has another version now.
   addEventListener("pageshow", ({ persisted }) => {
     if (!persisted) return;
+    failed.textContent = "";
     if ("saved" in form.dataset) location.reload();
-    delete form.dataset.sent;
-    isSaving = false;
+    else delete form.dataset.sent;
   });
 
   /** Whether the customer is still the agent's, who then is signed in too; null if no answer comes. */
