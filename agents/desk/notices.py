@@ -1,7 +1,8 @@
 """What agents are told when an order or customer changed meanwhile. Times are in the console's zone."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -22,7 +23,7 @@ def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> 
     """Message level and text: who was faster, perhaps the reader's own first click, or else the refusal's own words."""
     if Order.live.filter(id=order_id, version=seen_version).exists():
         return messages.ERROR, refused.message
-    level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
+    level = messages.INFO if _last(StatusChange, [order_id])[order_id].user_id == user.pk else messages.ERROR
     return level, _("%(what)s Nothing was changed.") % {"what": what_happened(order_id, user)}
 
 
@@ -36,14 +37,21 @@ def warn_of_assignment(request: HttpRequest, agent: User, order_ids: Iterable[UU
 
 def what_happened(order_id: UUID, reader: User) -> str:
     """The order's last change, as this person is told: “Already confirmed by Samira at 14:05.”"""
-    last = _last_change(order_id)
-    if last.to_status != Status.PENDING:
+    return _told([order_id], reader)[order_id]
+
+
+def _told(order_ids: Collection[UUID], reader: User) -> dict[UUID, str]:
+    moves, edits = _last(StatusChange, order_ids), _last(OrderEdit, order_ids)
+    return {id_: _in_words(moves[id_], edits.get(id_), reader) for id_ in order_ids}
+
+
+def _in_words(move: StatusChange, edit: OrderEdit | None, reader: User) -> str:
+    if move.to_status != Status.PENDING:
         return _("Already %(status)s by %(who)s at %(when)s.") % {
-            "status": last.get_to_status_display().lower(),
-            "who": unturned(actor.in_words(last.actor)),
-            "when": _moment(last.at),
+            "status": move.get_to_status_display().lower(),
+            "who": unturned(actor.in_words(move.actor)),
+            "when": _moment(move.at),
         }
-    edit = OrderEdit.objects.filter(order_id=order_id).order_by("at").last()
     if edit is not None and edit.user_id == reader.pk:  # in another tab, or by a click whose answer was lost
         return _("You changed the order yourself at %(when)s.") % {"when": _moment(edit.at)}
     return _("The order has changed since you opened it.")
@@ -60,8 +68,10 @@ def _moment(at: datetime) -> str:
 def changes(seen: Mapping[UUID, int], versions: Mapping[UUID, int], reader: User) -> dict[UUID, str]:
     """The orders that have changed since they were `seen`, each with what happened. `versions` has the pending ones."""
     changed = {id_: number for number, id_ in enumerate(seen, start=1) if versions.get(id_) != seen[id_]}
-    known = Order.live.in_bulk(list(changed)) if changed else {}
-    told = {id_: what_happened(id_, reader) for id_ in changed if id_ in known}
+    if not changed:
+        return {}
+    known = Order.live.filter(id__in=list(changed)).values_list("id", flat=True)
+    told = _told(sorted(known, key=changed.__getitem__), reader)
     if len(seen) == 1:
         return told
     numbered = _("Order %(number)d: %(what)s")
@@ -81,5 +91,7 @@ def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
     return _("The call was finished, or a supervisor released the customer.")
 
 
-def _last_change(order_id: UUID) -> StatusChange:
-    return StatusChange.objects.filter(order_id=order_id).latest("at", "id")
+def _last(kind: type[Any], order_ids: Collection[UUID]) -> dict[UUID, Any]:
+    """The last StatusChange or OrderEdit of each order that has any."""
+    rows = kind.objects.filter(order_id__in=order_ids).order_by("order_id", "-at", "-id").distinct("order_id")
+    return {row.order_id: row for row in rows}

@@ -929,6 +929,23 @@ def test_the_look_of_an_open_screen_is_one_statement(screen: Screen) -> None:
     assert (len(ours), len(queries)) == (1, 3), ours  # the others look up the session, and its person with their rights
 
 
+def test_that_many_orders_have_changed_is_learnt_by_three_statements_more(
+    alice: Account, colleague: User, order: Order, browser: Client
+) -> None:
+    orders = [order, *(make_order(alice) for _ in range(4))]
+    screen = take(browser, order)
+    for each in orders[:3]:
+        editing.edit(each.id, editing.Edit(customer_name="Amina"), actor=Actor.of_staff(colleague))
+    for each in orders[3:]:
+        lifecycle.confirm(each.id, actor=Actor.of_staff(colleague))
+    with CaptureQueriesContext(connection) as queries:
+        says = screen.state()["says"]
+    assert len(says) == 5
+    assert says[0] == "Order 1: The order has changed since you opened it."
+    assert says[4].startswith("Order 5: Already confirmed by Nadia at ")
+    assert len(queries) == 6
+
+
 def test_pages_of_the_desk_cost_the_same_whatever_waits(
     alice: Account, charlie: Account, agent: User, colleague: User, browser: Client
 ) -> None:
