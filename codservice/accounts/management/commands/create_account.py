@@ -46,5 +46,5 @@ class Command(commands.Command):
 
 def _sentence(field: str, said: list[str]) -> str:
     """What is wrong with an argument, after its name. Messages about the address already contain it."""
-    before = {"name": "The name: ", "email": "", "password": "--password: "}
-    return before[field] + " ".join(said)
+    before = {"name": "The name: ", "email": ""}.get(field, f"--{field}: ")
+    return before + " ".join(said)
