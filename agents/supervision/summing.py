@@ -236,12 +236,13 @@ def sum_up() -> bool:
         # Days that are not over were summed up while the clock was ahead.
         cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [list(changed), today])
         again = [day for (day,) in cursor.fetchall()]
-        if again:
-            cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [again])
-        cursor.execute(_MISSING, {"today": today, "most": STEP + len(again)})
-        ends = {day: days.end_of(day) for (day,) in cursor.fetchall()}
-        more = is_more_changed or len(ends) == STEP + len(again)
-        cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [list(ends)])
+        if ahead := [day for day in again if day >= today]:  # a trigger then removes the part as well
+            cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [ahead])
+        cursor.execute(_MISSING, {"today": today, "most": STEP})
+        missing = [day for (day,) in cursor.fetchall()]
+        more = is_more_changed or len(missing) == STEP
+        cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [missing])
+        ends = {day: days.end_of(day) for day in (*missing, *again) if day < today}
         cursor.execute(_END_PART, [today, list(changed), until - day_sums.LATE, until])
         cursor.execute(_BEGIN_PART, [today, until])
         if cursor.rowcount:

@@ -309,13 +309,20 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_part_of_today_stays_when_another_day_changes(alice: Account) -> None:
+def test_the_part_of_today_stays_when_other_days_change(alice: Account) -> None:
+    order = call_and_confirm(alice, timedelta(days=1, minutes=20))
+    day = StatusChange.objects.latest("at").at.astimezone(days.ALGIERS).date()
     call_and_confirm(alice, timedelta(minutes=16))
     sum_up_what_changed()
     until = CallPart.objects.get().until
-    ChangedDay.objects.create(day=days.today() - timedelta(days=400))
+    assert CallDay.objects.filter(day=day).exists()
+    ChangedDay.objects.create(day=day - timedelta(days=400))
+    Order.objects.filter(id=order.id).update(total_amount=Decimal(9))
+    assert ChangedDay.objects.filter(account=None, day=day).exists()
     sum_up_what_changed()
     assert CallPart.objects.get().until == until
+    assert CallFigure.objects.get(dimension="all", day=day).confirmed_amount == 9
+    assert_equal()
 
 
 @pytest.mark.django_db(transaction=True)
