@@ -254,7 +254,7 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
 def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> None:
     call_and_confirm(alice, timedelta(days=1))
     slow_down_inserts("agents_callfigure")
-    summing.sum_up()
+    sum_up_what_changed()
     assert counted() == 1
 
 
@@ -303,7 +303,7 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
     Order.objects.exclude(id=waiting.id).update(total_amount=Decimal(8))
     assert ChangedDay.objects.filter(account=None).exists()
     assert_equal()
-    summing.sum_up()
+    sum_up_what_changed()
     assert CallFigure.objects.get(dimension="all", calls=1).confirmed_amount == 8
     assert_equal()
 
@@ -380,7 +380,7 @@ def test_a_move_of_yesterday_changes_what_was_promised_for_today(alice: Account)
 def test_sums_of_a_clock_that_was_ahead_are_none(ahead: timedelta, alice: Account) -> None:
     """The clock was put back between the round and the call."""
     call_and_confirm(alice, timedelta(hours=1))
-    summing.sum_up()
+    sum_up_what_changed()
     at = timezone.now() - summing.PUNCTUAL + ahead
     day = at.astimezone(days.ALGIERS).date()
     CallFigure.objects.update_or_create(day=day, dimension="all", key="", defaults={"calls": 90})
@@ -416,7 +416,7 @@ def test_what_the_version_before_sums_up_leaves_today_to_the_rows(alice: Account
 def test_a_promise_for_a_day_that_is_summed_up_counts_there(alice: Account) -> None:
     agent, order = factories.AgentFactory(), factories.make_order(alice)
     StatusChange.objects.update(at=F("at") - timedelta(days=5))
-    summing.sum_up()
+    sum_up_what_changed()
     assert CallDay.objects.exists()
     past = timezone.now() - timedelta(days=2)
     lifecycle.add_call_note(order.id, lifecycle.Call(agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=past))
@@ -445,7 +445,7 @@ def test_one_sums_up_at_a_time(alice: Account, transactional_db: None) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [summing._SUMMING])
         assert pool.submit(meanwhile).result() is False
     assert not CallDay.objects.exists()
-    summing.sum_up()
+    sum_up_what_changed()
     assert CallDay.objects.exists()
 
 
@@ -467,7 +467,7 @@ def test_a_sum_that_is_too_large_to_be_kept_stops_no_others(alice: Account, char
         lifecycle.cancel_many(orders, actor=Actor.of_staff(factories.AgentFactory()), reason="")
     StatusChange.objects.update(at=F("at") - timedelta(days=1))
     call_and_confirm(alice, timedelta(days=1))
-    summing.sum_up()
+    sum_up_what_changed()
     assert counted() == 1
     (robe,) = CallFigure.objects.filter(dimension="name", canceled__gt=0)
     assert (robe.key, robe.canceled, robe.canceled_amount) == ("Robe", 101, day_sums.MOST_KEPT)
