@@ -165,7 +165,6 @@ class NewPasswordForm(ChosenPassword):
         """Write only the password, where Django would write everything it has read. Raises PersonChanged."""
         hashed = make_password(self.cleaned_data["new_password1"])  # deliberately slow, so before anything is locked
         with transaction.atomic():
-            one_time_codes.end_wait(self.user)
             self.user.replace_password(hashed, has_one_time_password=False)
             security_log.note_person(Action.PASSWORD, self.user, person=self.user)
         self.user.has_one_time_password = False

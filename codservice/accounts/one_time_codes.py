@@ -1,9 +1,9 @@
 """One-time codes (RFC 6238), which anybody who signs in may turn on in addition to their password.
 
 django-otp checks the codes: none is accepted twice, and each wrong one doubles the wait, up to about an hour. A new
-password that the person chooses ends the wait, since whoever guesses codes knows the old one. Turning codes on or off
-signs the person out everywhere else, so that no session is older than that choice. If somebody else turns them off,
-that is everywhere: the lost phone may be signed in.
+password does not end the wait: whoever reads the person's mail could set one after every few guesses. Turning codes on
+or off signs the person out everywhere else, so that no session is older than that choice. If somebody else turns them
+off, that is everywhere: the lost phone may be signed in.
 """
 
 import math
@@ -40,11 +40,6 @@ def wait(user: User) -> int:
     device = _first(TOTPDevice.objects.filter(user=user).order_by("-confirmed", "pk"))
     _is_allowed, refused = device.verify_is_allowed() if device else (True, None)
     return math.ceil((refused["locked_until"] - timezone.now()).total_seconds()) if refused else 0
-
-
-def end_wait(user: User) -> None:
-    """Check the next code at once, whatever wrong ones there were."""
-    TOTPDevice.objects.filter(user=user).update(throttling_failure_timestamp=None, throttling_failure_count=0)
 
 
 def offered(user: User) -> TOTPDevice | None:

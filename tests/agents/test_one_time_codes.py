@@ -38,6 +38,15 @@ def sign_in(username: str = "samira", password: str = PASSWORD, door: str = LOGI
     return Client().post(door, {"username": username, "password": password, **data})
 
 
+def after_wrong_codes(count: int, *, ago: timedelta = timedelta(0)) -> None:
+    at = timezone.now() - ago
+    TOTPDevice.objects.update(throttling_failure_timestamp=at, throttling_failure_count=count)
+
+
+def end_wait() -> None:
+    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+
+
 def test_codes_are_turned_on_with_a_code_and_the_password(agent: User) -> None:
     browser, elsewhere = browser_of(agent), browser_of(agent)
     assert browser.post(CODES, {"action": "offer"}).status_code == 302
@@ -50,7 +59,7 @@ def test_codes_are_turned_on_with_a_code_and_the_password(agent: User) -> None:
     for data in ({"code": "000000", "password": PASSWORD}, {"code": code, "password": "wrong"}, {}):
         assert browser.post(CODES, {"action": "on", **data}).status_code == 422
         assert not one_time_codes.are_on(agent)
-    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+    end_wait()
     TOTPDevice.objects.create(user=agent, confirmed=False)  # as by two presses that are answered at once
     shown = f"{code[:3]} {code[3:]}"
     assert browser.post(CODES, {"action": "on", "code": shown, "password": PASSWORD}).status_code == 302
@@ -95,7 +104,7 @@ def test_signing_in_asks_for_the_code(with_codes: User) -> None:
         response = sign_in(**data)
         assert response.status_code == 200
         assert b"one-time code is missing" in response.content
-        one_time_codes.end_wait(with_codes)
+        end_wait()
     assert sign_in(code=code_of(with_codes)).status_code == 302
 
 
@@ -103,7 +112,7 @@ def test_a_code_is_taken_once(with_codes: User) -> None:
     code = code_of(with_codes)
     assert sign_in(code=code).status_code == 302
     assert sign_in(code=code).status_code == 200
-    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+    end_wait()
     assert sign_in(code=code_of(with_codes, 1)).status_code == 302
 
 
@@ -126,7 +135,7 @@ def test_codes_are_guessed_no_faster_than_passwords(with_codes: User) -> None:
     statuses = []
     for number in range(12):
         statuses.append(sign_in(code=f"{number:06d}").status_code)
-        one_time_codes.end_wait(with_codes)
+        end_wait()
     assert statuses == [200] * 10 + [429] * 2
     assert sign_in(code=code_of(with_codes)).status_code == 429
 
@@ -137,11 +146,6 @@ def test_wrong_codes_make_the_next_wait_longer(with_codes: User) -> None:
     assert not one_time_codes.accept(with_codes, code_of(with_codes))
     TOTPDevice.objects.update(throttling_failure_timestamp="2020-01-01T00:00Z")
     assert one_time_codes.accept(with_codes, code_of(with_codes))
-
-
-def after_wrong_codes(count: int, *, ago: timedelta = timedelta(0)) -> None:
-    at = timezone.now() - ago
-    TOTPDevice.objects.update(throttling_failure_timestamp=at, throttling_failure_count=count)
 
 
 def test_who_has_to_wait_after_wrong_codes_is_told_how_long(with_codes: User) -> None:
