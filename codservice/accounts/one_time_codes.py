@@ -19,8 +19,9 @@ from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
 
 # Wrong codes in a row that double the wait, from a second: 2 ** 12 s are 68 minutes. Without an end, whoever knows the
-# password could shut the person out for years by one wrong code after each wait. With it, they guess 21 times a day,
-# hardly more than they may while the person signs in daily, which ends the wait too; one code in 333 333 is right.
+# password could shut the person out for years by one wrong code after each wait. With it, they guess some 21 times a
+# day while the person does not sign in. If the person does so daily, which starts the waits anew, it is some 33 times a
+# day, and would be 17 without an end. One guess in 333 333 is right.
 _MOST_COUNTED = 13
 
 
