@@ -99,7 +99,7 @@ class CodesPage:
         if device and request.POST.get("device", str(device.pk)) != str(device.pk):
             form.add_error("code", _("A new secret has been created since you opened this page. Scan the one above."))
             return self._page(request, form)
-        if wait := one_time_codes.wait(request.user):
+        if device and (wait := one_time_codes.wait(request.user)):
             form.add_error("code", TooManyTries(wait))
             return self._page(request, form)
         if not one_time_codes.turn_on(request.user, data["code"], data["password"]):

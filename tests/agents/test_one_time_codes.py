@@ -85,6 +85,7 @@ def test_who_is_late_with_the_code_is_told_why(agent: User) -> None:
     asked |= {"code": code_of(agent), "device": shown}
     assert first.post(CODES, asked).status_code == 302
     assert one_time_codes.are_on(agent)
+    after_wrong_codes(8)
     assert first.post(CODES, asked).status_code == 302
     assert "Codes are on. To sign in, you need your password" in first.get(CODES).content.decode()
 
