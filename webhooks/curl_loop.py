@@ -80,8 +80,8 @@ class CurlLoop:
                 _cut_off(key.fd, inode)
             else:
                 ready.append((key.fd, _CURL_EVENTS[mask]))
-        # After these, so that what begins now finds those closed that were cut off, and before all others, so that no
-        # claim is older when it begins (`webhooks.sender`).
+        # libcurl's timer begins new transfers: after the cut-offs above, so that none takes a connection just cut off;
+        # before the sockets below, so that claims are as young as possible when their posts begin.
         if self._timer is not None and self._timer <= time.monotonic():
             self._timer = None
             self._work(None, self._multi.socket_action, pycurl.SOCKET_TIMEOUT, 0)
