@@ -28,9 +28,9 @@ _CURL_EVENTS = {
 AT_A_STRETCH = 0.1
 LOOK_AFTER = 0.1
 # Work on one connection that takes LONG, in seconds, ends a turn, so that all others are looked at again. Then its
-# address comes last for LONG_AGO.
+# address comes last for LAST_FOR.
 LONG = 0.005
-LONG_AGO = 60.0
+LAST_FOR = 60.0
 
 
 class CurlLoop:
@@ -52,6 +52,7 @@ class CurlLoop:
         self._multi.setopt(pycurl.M_MAXCONNECTS, connections)  # kept open for the next posts to the same receivers
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self.add = self._multi.add_handle
         self._bell, self._ear = socket.socketpair()
         self._bell.setblocking(False)
         self._ear.setblocking(False)
@@ -63,8 +64,7 @@ class CurlLoop:
         self._at_work: tuple[int | None, int] | None = None  # the socket that libcurl works on now, and the thread
         self._cutting = threading.Lock()
         self._closed = threading.Event()
-        threading.Thread(target=self._watch_work, name="curl-watch", daemon=True).start()
-        self.add = self._multi.add_handle
+        threading.Thread(target=self._guard, name="curl-guard", daemon=True).start()
 
     def turn(self, until: float) -> bool:
         """Let libcurl do its work, waiting for some no longer than `until`. Returns whether `wake_up` was called."""
@@ -107,7 +107,7 @@ class CurlLoop:
     def _note_long(self, peer: str, now: float) -> None:
         self._long.pop(peer, None)
         self._long[peer] = now
-        while now - self._long[oldest := next(iter(self._long))] > LONG_AGO:
+        while now - self._long[oldest := next(iter(self._long))] > LAST_FOR:
             del self._long[oldest]
 
     def remove(self, curl: Any) -> None:
@@ -122,7 +122,7 @@ class CurlLoop:
             with self._cutting:  # not during a cut: the descriptor may belong to another connection by then
                 self._at_work = None
 
-    def _watch_work(self) -> None:
+    def _guard(self) -> None:
         """Cut off connections that libcurl works on for too long. Runs in a thread of its own.
 
         It measures CPU time, so that pauses of the machine do not count.
