@@ -1,4 +1,4 @@
-"""The queue of deliveries: claim what is due, settle how it went. `webhooks.engine` sends what is claimed.
+"""Claims deliveries that are due and settles how they went; `webhooks.queue` has the SQL of what is waiting.
 
 The rows in PostgreSQL are the queue, and due times are compared with its clock only. A claim takes a batch in one short
 statement and gives it to this worker for LEASE. The posts go out in a sliding window, outside any transaction. Another
@@ -255,7 +255,7 @@ UPDATE webhooks_delivery SET next_attempt_at = now() + %(longest_wait)s WHERE id
 """  # noqa: S608  (of our own text)
 
 
-def shorten_waits() -> int:
+def shorten_claims() -> int:
     """Shorten claims and bring deliveries forward that would wait too long because the database's clock was set back.
 
     Returns how many. Each such claim now runs out after its usual time from now: workers that are still at work renew

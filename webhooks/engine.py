@@ -1,7 +1,8 @@
-"""The engine: drains the queue of `webhooks.delivery` through `webhooks.sender`, in a sliding window, from one thread.
+"""Drains the queue: claims and settles by `webhooks.delivery`, posts by `webhooks.sender`, from one thread.
 
-Two more threads query the database, so that no post waits for a statement. Results are gathered for a moment and
-settled together. A claim also asks for as many posts as are expected to end while it runs.
+The posts go out in a sliding window. Two more threads query the database, so that no post waits for a statement.
+Results are gathered for a moment and settled together. A claim also asks for as many posts as are expected to end while
+it runs.
 """
 
 import logging
@@ -165,14 +166,14 @@ class _Drain:
             self._start_claimed()
             self._give_back()
             self._resume_renewed()
-            self._leave_settled()
+            self._forget_settled()
 
     def _claim(self, now: float) -> None:
         """Begin a claim when a wake-up said that something is due and there is room for it.
 
-        `now` is the one that `_renew` was given, so everything under way was claimed or renewed at most RENEW_AFTER
-        before it. A claim that finds one of these leases over runs seconds after `now`: BEGIN_WITHIN is past, and its
-        posts need a renewal first.
+        `now` is what `_renew` got, so every lease under way then had at least LEASE − RENEW_AFTER (6 s) left. If this
+        claim finds one expired, it took so long that its own `begin_by` is past, and its posts are renewed before they
+        begin.
         """
         # Not while results cannot be written or claims are being renewed: it could claim the same deliveries again.
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
@@ -264,13 +265,13 @@ class _Drain:
             if may_look_again:
                 self._engine.woken.set()
 
-    def _leave_settled(self) -> None:
+    def _forget_settled(self) -> None:
         """Forget attempts whose results are written, and look again if there is room now for what had none."""
         tries = SETTLE_TRIES_AT_STOP if self._engine.stopping.is_set() else math.inf
         if settled := self._settling.ended(tries):
             for outcome in settled:
                 self._under_way.pop(outcome.post.delivery_id, None)
-            if self._settling.is_more or self._may_be_more:
+            if self._settling.is_more_due or self._may_be_more:
                 self._engine.woken.set()
 
     def _ask(self, thread: ThreadPoolExecutor, function: Any, *args: Any) -> Future[Any]:
@@ -289,7 +290,7 @@ class _Settling:
         self._begin_at = 0.0  # when the gathered are to be written
         self._writing: tuple[list[Outcome], Future[bool]] | None = None
         self.failures = 0  # in a row
-        self.is_more = False  # whether more is due for the webhooks whose results were written last
+        self.is_more_due = False  # whether more is due for the webhooks whose results were written last
 
     @property
     def is_idle(self) -> bool:
@@ -319,7 +320,7 @@ class _Settling:
             return []
         (outcomes, settled), self._writing = self._writing, None
         try:
-            self.is_more = settled.result()
+            self.is_more_due = settled.result()
         except DatabaseError as error:
             # The database is away, or read-only after a failover. It will not count twice what it did count.
             logger.warning("%s results could not be written yet: %s", len(outcomes), error)

@@ -63,10 +63,10 @@ class Sender:
         self._waiting.append(post)
         self._fill()
 
-    def give_back(self, now: float) -> list[UUID]:
-        """Drop and return the deliveries that still wait for room though they should have begun by `now`."""
+    def give_back(self, before: float) -> list[UUID]:
+        """Drop and return the deliveries that still wait for room and should have begun `before` this time."""
         late = []
-        while self._waiting and self._waiting[0].begin_by < now:
+        while self._waiting and self._waiting[0].begin_by < before:
             late.append(self._waiting.popleft().delivery_id)
         return late
 
@@ -178,7 +178,7 @@ class Sender:
             self._tell(transfer, outcome)
 
     def _end_unsent(self, transfer: Transfer, failure: str) -> None:
-        self._tell(transfer, transfer.came_to(failure))
+        self._tell(transfer, transfer.outcome_with(failure))
 
     def _tell(self, transfer: Transfer, outcome: Outcome) -> None:
         """Report an outcome at once, but UNREACHABLE only at the deadline, whatever its cause was."""

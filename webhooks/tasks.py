@@ -35,7 +35,7 @@ def drop_left_over() -> int:
 @shared_task
 def shorten_claims() -> int:
     """Shorten claims and waits that are too long because the database's clock was set back. Returns how many."""
-    return delivery.shorten_waits()
+    return delivery.shorten_claims()
 
 
 @shared_task
@@ -54,7 +54,7 @@ def tell_of_failing() -> int:
 
 
 # One thread: while it drains, the bell's thread tells it to look again.
-_woken = ThreadPoolExecutor(1, thread_name_prefix="woken")
+_drains = ThreadPoolExecutor(1, thread_name_prefix="drains")
 
 
 @worker_ready.connect
@@ -69,7 +69,7 @@ def _heard() -> None:
     wakeup.hear()
     if not engine.wake_up():
         try:
-            _woken.submit(engine.drain).add_done_callback(_note_failure)
+            _drains.submit(engine.drain).add_done_callback(_note_failure)
         except RuntimeError as error:  # this worker ends, or the system allows no more threads
             logger.warning("the bell could not begin a drain: %s", error)
 
@@ -83,7 +83,7 @@ def _note_failure(drain: Future[int]) -> None:
 @worker_shutdown.connect
 def finish(**kwargs: object) -> None:
     """Let attempts that are under way end and be settled: at the interpreter's exit no thread could do it any more."""
-    _woken.shutdown()
+    _drains.shutdown()
 
 
 @worker_shutting_down.connect

@@ -117,19 +117,19 @@ class Transfer:
         if self.charset != "utf-8":
             self.response = bytearray(self.response.decode(self.charset, "replace").encode())[:KEPT_BYTES]
         if self.failure:
-            return self.came_to(self.failure)
+            return self.outcome_with(self.failure)
         if 200 <= code < 300:
-            return self.came_to("", code)  # the status line came in time; errors after it do not matter
+            return self.outcome_with("", code)  # the status line came in time; errors after it do not matter
         if error and code < 200:
             # libcurl gives no connect time for a connection that it reused; then the bytes sent tell that it was made.
             is_connected = curl.getinfo(pycurl.CONNECT_TIME) > 0 or curl.getinfo(pycurl.REQUEST_SIZE) > 0
             is_reached = is_connected or error != pycurl.E_OPERATION_TIMEDOUT
-            return self.came_to(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
+            return self.outcome_with(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
         if 300 <= code < 400 and self.target:  # for the log only: redirects are never followed
             self.response = bytearray(b"Location: %b\n\n%b" % (self.target, self.response))[:KEPT_BYTES]
-        return self.came_to(STATUS, code)
+        return self.outcome_with(STATUS, code)
 
-    def came_to(self, failure: str, code: int = 0) -> Outcome:
+    def outcome_with(self, failure: str, code: int = 0) -> Outcome:
         """Return the outcome with this failure, and the answer's status if there was one."""
         took = DEADLINE_MS if failure == UNREACHABLE else round((time.monotonic() - self.started) * 1000)
         return Outcome(self.post, failure, code or None, took, bytes(self.response))

@@ -2,8 +2,8 @@
 
 A wake-up may be lost, doubled or late: the rows are the queue, and workers look every few seconds. Many commits share
 one ring: whoever finds that the bell has been rung does not ring again until a worker has heard it. Workers listen on a
-Redis channel, which is three times as fast as a Celery task; where no worker listens and few messages
-wait, a task is sent.
+Redis channel, which is three times as fast as a Celery task; where no worker listens and few messages wait, a task is
+sent.
 """
 
 import logging

@@ -240,14 +240,14 @@ def test_a_ring_during_a_drain_is_told_to_it_and_wakes_no_other_thread(
     engine, receiver, webhook_to, may_end, monkeypatch
 ):
     receiver.behaviours["/slow"] = answer(once=may_end)
-    with ThreadPoolExecutor(1) as woken:
+    with ThreadPoolExecutor(1) as drains:
         monkeypatch.setattr(tasks, "engine", engine)
-        monkeypatch.setattr(tasks, "_woken", woken)
+        monkeypatch.setattr(tasks, "_drains", drains)
         write(webhook_to(receiver.url("/slow")))
         tasks.listen(SimpleNamespace(pool=TaskPool()))
         receiver.wait_for(1)
         submitted = []
-        monkeypatch.setattr(woken, "submit", submitted.append)
+        monkeypatch.setattr(drains, "submit", submitted.append)
         write(webhook_to(receiver.url("/good")))
         try:
             wakeup.ring()
@@ -260,11 +260,11 @@ def test_a_ring_during_a_drain_is_told_to_it_and_wakes_no_other_thread(
 
 def test_a_drain_that_the_bell_began_and_that_breaks_off_is_logged(engine, monkeypatch, caplog):
     monkeypatch.setattr(tasks, "engine", engine)
-    monkeypatch.setattr(tasks, "_woken", woken := ThreadPoolExecutor(1))
+    monkeypatch.setattr(tasks, "_drains", drains := ThreadPoolExecutor(1))
     monkeypatch.setattr(engine, "drain", lambda: 1 / 0)
 
     tasks._heard()
-    woken.shutdown()
+    drains.shutdown()
 
     (record,) = [each for each in caplog.records if each.name == "webhooks.tasks"]
     assert record.levelname == "ERROR"
@@ -274,7 +274,7 @@ def test_a_drain_that_the_bell_began_and_that_breaks_off_is_logged(engine, monke
 def test_a_bell_that_can_begin_no_drain_is_heard_again(engine, receiver, webhook_to, monkeypatch):
     """The thread that listens would end, and from then on nothing would wake this worker."""
     monkeypatch.setattr(tasks, "engine", engine)
-    monkeypatch.setattr(tasks, "_woken", woken := ThreadPoolExecutor(1))
+    monkeypatch.setattr(tasks, "_drains", drains := ThreadPoolExecutor(1))
     write(webhook_to(receiver.url()))
     usual = threading.stack_size(1 << 62)  # bytes, more than a thread can have
     try:
@@ -283,7 +283,7 @@ def test_a_bell_that_can_begin_no_drain_is_heard_again(engine, receiver, webhook
         threading.stack_size(usual)
     tasks._heard()
     receiver.wait_for(1)
-    woken.shutdown()
+    drains.shutdown()
     tasks._heard()
 
 
