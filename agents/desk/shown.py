@@ -41,12 +41,12 @@ def versions_in(sent: Iterable[str]) -> dict[UUID, int]:
 
 def seal(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:
     """Sign the claim, the time and the orders with their versions, as the form sends them."""
-    return Signer(salt=_SIGNER).signature(_sealed(claim_id, shown_at, seen))
+    return Signer(salt=_SIGNER).signature(_text_to_sign(claim_id, shown_at, seen))
 
 
-def is_sealed(claim_id: UUID, shown_at: str, seen: Sequence[str], sealed: str) -> bool:
+def is_sealed(claim_id: UUID, shown_at: str, seen: Sequence[str], signature: str) -> bool:
     try:
-        Signer(salt=_SIGNER).unsign(f"{_sealed(claim_id, shown_at, seen)}:{sealed}")
+        Signer(salt=_SIGNER).unsign(f"{_text_to_sign(claim_id, shown_at, seen)}:{signature}")
     except BadSignature:
         return False
     return True
@@ -68,5 +68,5 @@ def check_age(shown_at: datetime | None, now: datetime) -> None:
         raise TooSoon
 
 
-def _sealed(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:
+def _text_to_sign(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:
     return " ".join([str(claim_id), shown_at, *sorted(seen)])

@@ -1,4 +1,7 @@
-"""The desk and the call screen. Each view that changes something makes one call of a rule."""
+"""The desk, the call screen, its edit form and `places`.
+
+A view calls one rule; after an outcome it also goes on to the next customer.
+"""
 
 import logging
 from collections.abc import Mapping
