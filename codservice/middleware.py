@@ -110,7 +110,8 @@ class ApiGate(_Middleware):
     """Admit requests to /api/v1 only with a valid key that is within its limit, or without any to views that need none.
 
     It runs before URLs are resolved, so that strangers learn nothing from unknown paths, and every answer to a known
-    key has the rate limit's headers, errors included. Views find the key in `request.api_key`.
+    key has the rate limit's headers, errors included. DRF's views find the key in `request.auth`
+    (`ApiKeyAuthentication`); what comes before DRF, in `request.api_key`.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
