@@ -37,8 +37,8 @@ def amend(
 def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
     # None removes a second phone here, but leaves a field of an Edit unchanged.
     read = {name: "" if value is None else value for name, value in values.items() if name not in _READ_HERE}
-    place, wrong = _place(order, values) if "customer_wilaya" not in errors else ({}, {})
-    catalog = importing.products(order.account_id, [values])
+    place, wrong = _changed_place(order, values) if "customer_wilaya" not in errors else ({}, {})
+    catalog = importing.named_products(order.account_id, [values])
     if errors := wrong | errors | importing.unknown_products(values, catalog):
         raise Invalid(errors)
     if "items" in values:
@@ -46,14 +46,14 @@ def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
     return editing.Edit(**{"total_amount": order.total_amount, **read, **place, "lines": values.get("items")})
 
 
-def _place(order: Order, values: Row) -> tuple[dict[str, Any], Errors]:
+def _changed_place(order: Order, values: Row) -> tuple[dict[str, Any], Errors]:
     """The columns of another wilaya or commune, and what is wrong with these. The same in other words is no change."""
     sent = {name: values[name] for name in ("customer_wilaya", "customer_commune") if name in values}
     if not sent:
         return {}, {}
     columns: dict[str, Any] = {}
     errors: Errors = {}
-    wilaya_code, commune_code = serializers.place(sent, errors, order.wilaya_code, order.commune_code)
+    wilaya_code, commune_code = serializers.region_codes(sent, errors, order.wilaya_code, order.commune_code)
     if wilaya_code != order.wilaya_code:
         columns |= {"customer_wilaya": values["customer_wilaya"], "wilaya_code": wilaya_code}
     if (wilaya_code, commune_code) != (order.wilaya_code, order.commune_code):

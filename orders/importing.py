@@ -1,4 +1,4 @@
-"""Bodies in, orders out: the one way in for orders, from the API, a file or a batch."""
+"""JSON in, orders written: the one way in for orders, of the API, files and pages."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -63,7 +63,7 @@ def import_orders(
         ({"external_id": external_id}, dict(_DUPLICATE)) if external_id in taken else serializers.read_order(body)
         for external_id, body in zip(external_ids, sent, strict=True)
     ]
-    catalog = products(account_id, [order for order, _ in read])
+    catalog = named_products(account_id, [order for order, _ in read])
     for order, errors in read:
         errors.update(unknown_products(order, catalog))
     ids = ids or [uuid7() for _ in read]
@@ -74,8 +74,8 @@ def import_orders(
             rows.append(order)
     written = _insert(account_id, rows, actor) if rows else {}
     if not skip_known:
-        refused = {order.get("external_id") for order, _ in read if order.get("id") not in written}
-        taken = orders_with(account_id, refused)
+        unwritten = {order.get("external_id") for order, _ in read if order.get("id") not in written}
+        taken = orders_with(account_id, unwritten)
     return _outcomes(read, taken, written)
 
 
@@ -96,7 +96,7 @@ def _outcomes(
     return outcomes
 
 
-def products(account_id: UUID, orders: Iterable[Row]) -> dict[UUID | None, Product]:
+def named_products(account_id: UUID, orders: Iterable[Row]) -> dict[UUID | None, Product]:
     """The account's products that lines of `orders` name, by id; no statement if they name none."""
     wanted = {line.get("product_id") for order in orders for line in order.get("items", ())} - {None}
     return {product.id: product for product in Product.objects.named(account_id, ids=wanted)}

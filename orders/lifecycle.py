@@ -76,10 +76,10 @@ TEST_AGENT = "Test agent"  # in a test order's history: whoever plays the agent 
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """A call to a customer, as the agent notes it. If a note with the `note_id` exists, the call was noted before
-    (a move does not look: it meets an order that is decided).
+    """A call to a customer, as the agent notes it. A call about a test order has no agent.
 
-    A call about a test order has no agent.
+    A call note with this `note_id` means that the call was noted before. Moves do not check it: the second finds the
+    order decided and is refused.
     """
 
     agent: User | None
@@ -99,6 +99,7 @@ class CallPlan:
 
     state: CallState
     due_at: datetime
+    # Unanswered calls (`Order.call_attempts`; a promise sets 0). The event's `attempt_count` counts all calls.
     attempts: int
     agent_id: UUID | None = None  # the agent who promised to call
 
@@ -255,11 +256,11 @@ def move(
         is_canceled = name == "cancel" and order.status == Status.CANCELED
         if is_canceled and actor.role == Role.MERCHANT and seen_version is None:  # a shop's retry
             return order
-        step = allowed_move(order, name, actor)
+        allowed = allowed_move(order, name, actor)
         check_seen(order, seen_version)
         if call is not None:
             _note([order], call)
-        moves.write([moves.make(order, step, reason)], actor)
+        moves.write([moves.make(order, allowed, reason)], actor)
     return order
 
 

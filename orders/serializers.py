@@ -144,7 +144,7 @@ class OrderImport(Body):
         """Read the fields, then find the regions' codes: the commune depends on the wilaya."""
         values, errors = self.read_fields(data)
         if "customer_wilaya" in values:
-            values["wilaya_code"], values["commune_code"] = place(values, errors)
+            values["wilaya_code"], values["commune_code"] = region_codes(values, errors)
         return values, errors
 
     def read_fields(self, data: Any) -> tuple[dict[str, Any], Any]:
@@ -184,7 +184,7 @@ class OrderBatch(serializers.Serializer):
 _PHONES = (("customer_phone", "phone_e164"), ("customer_phone_2", "phone_2_e164"))
 
 
-def place(
+def region_codes(
     texts: dict[str, Any], errors: dict[str, Any], wilaya_code: str | None = None, commune_code: str | None = None
 ) -> tuple[str | None, str | None]:
     """The codes of the wilaya and commune that `texts` name; where a text is missing, the given code stays.
@@ -238,7 +238,7 @@ def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
 def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:
     """Read what is to change, by the names of the columns, and all that is wrong with it, by dotted path.
 
-    Regions are still texts; `place` finds their codes, together with the order's own.
+    Regions are still texts; `region_codes` finds them, together with the order's own.
     """
     values, errors = _CHANGES.read_fields(body)
     return values, flatten(errors) if errors else {}
