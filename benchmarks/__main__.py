@@ -14,7 +14,7 @@ import time
 
 from benchmarks import command_line
 
-# In the order of the table in README.md: first what is quick, then what fills large databases.
+# What fills the largest databases comes last.
 PARTS = (
     "orders", "calls", "deliveries", "shares", "seeing", "commands", "mix", "starts", "order_peers", "retention",
     "growth", "desk", "figures", "lists", "feed",

@@ -293,7 +293,7 @@ def killed() -> dict[str, float]:
 def arrival() -> dict[str, float]:
     """The time from a cancellation over the API to the webhook's arrival, on a service that does nothing else.
 
-    It begins with the transaction, whose time the delivery's row has.
+    It begins when the order's row is locked (`order.now`): the delivery's row has this time.
     """
     count = 300
     with tempfile.NamedTemporaryFile() as file, service.running(WEBHOOK_ALLOW_PRIVATE="true") as running:
