@@ -15,6 +15,7 @@ from tests.harness.client import browser_of
 
 PAGE = "/account/calling"
 GOOD = {"opens_at": "10:00", "closes_at": "18:30", "retry_minutes": "60", "most_attempts": "4", "days_off": ["5", "6"]}
+LIVE = "This page is that of the live account: what you save here holds for real calls."
 
 
 @pytest.fixture
@@ -140,8 +141,11 @@ def test_in_test_mode_too_they_are_the_rules_by_which_calls_are_planned(
     browser: Client, alice: Account, twin: Account
 ) -> None:
     CallingRules.objects.create(account=alice, opens_at=time(11))
+    assert LIVE not in browser.get(PAGE).content.decode()
     browser.post("/account/mode", {"to": "test"})
-    assert "called from 11:00 to 20:00" in browser.get(PAGE).content.decode()
+    page = browser.get(PAGE).content.decode()
+    assert "called from 11:00 to 20:00" in page
+    assert LIVE in page, "the banner above it says that nobody is called"
     assert browser.post(PAGE, GOOD | {"mode": "test"}).url == PAGE
     assert [(rules.account, rules.opens_at) for rules in CallingRules.objects.all()] == [(alice, time(10))]
 

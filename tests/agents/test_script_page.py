@@ -36,7 +36,9 @@ def test_what_is_saved_is_what_agents_read(browser: Client, alice: Account) -> N
 def test_in_test_mode_too_it_is_what_agents_read(browser: Client, alice: Account, twin: Account) -> None:
     CallingRules.objects.create(account=alice, script_fr="Bonjour")
     browser.post("/account/mode", {"to": "test"})
-    assert "<p>Bonjour</p>" in browser.get(PAGE).content.decode()
+    page = browser.get(PAGE).content.decode()
+    assert "<p>Bonjour</p>" in page
+    assert "what you save here holds for real calls" in page, "the banner above it says that nobody is called"
     browser.post(PAGE, {"script_fr": "Bonsoir", "mode": "test"})
     assert list(CallingRules.objects.values_list("account", "script_fr")) == [(alice.id, "Bonsoir")]
 
