@@ -73,6 +73,7 @@ def test_where_a_couriers_word_leads(status: str, to: Status) -> None:
     assert [(event["event"], event["data"]["status"]) for event in events] == [
         (f"order.{step}", step) for step in steps
     ]
+    assert len({event["timestamp"] for event in events}) == 1, "docs/webhooks.md: the further status counts"
 
 
 def test_a_refusal_says_where_the_order_is() -> None:
