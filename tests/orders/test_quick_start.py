@@ -50,8 +50,7 @@ def lines_in(text: str) -> dict[str, str]:
     return {language: html.unescape(lines) for language, lines in found}
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
+in_each_language = pytest.mark.parametrize(
     ("language", "command", "file"),
     [
         ("curl", ["bash", "-euo", "pipefail"], "order.sh"),
@@ -60,6 +59,16 @@ def lines_in(text: str) -> dict[str, str]:
         ("javascript", ["node"], "order.js"),
     ],
 )
+
+
+def run(command: list[str], path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program(command[0]), *command[1:], str(path)],
+        capture_output=True, text=True, env={"PATH": os.environ["PATH"]}, check=False)  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+@in_each_language
 def test_from_a_key_to_a_verified_webhook_of_a_confirmed_order(
     language: str,
     command: list[str],
@@ -79,9 +88,7 @@ def test_from_a_key_to_a_verified_webhook_of_a_confirmed_order(
     registered = browser.post("/account/webhooks", {"url": receiver.url("/hooks"), "events": ["order.confirmed"]})
     (secret,) = set(re.findall(r"whsec_[0-9A-Za-z+/]{43}=", html.unescape(registered.content.decode())))
 
-    done = subprocess.run(
-        [program(command[0]), *command[1:], str(tmp_path / file)],
-        capture_output=True, text=True, env={"PATH": os.environ["PATH"]}, check=False)  # fmt: skip
+    done = run(command, tmp_path / file)
 
     order = Order.objects.get()
     assert done.returncode == 0, done.stderr
@@ -98,6 +105,21 @@ def test_from_a_key_to_a_verified_webhook_of_a_confirmed_order(
     page = browser.get(HOME).content.decode()
     assert page.count('class="done"') == 2
     assert str(order.id) in page
+
+
+@pytest.mark.django_db(transaction=True)
+@in_each_language
+def test_what_is_refused_is_printed(
+    language: str, command: list[str], file: str, browser: Client, alice: Account, live_server: Any, tmp_path: Path
+) -> None:
+    answer = browser.post(HOME, headers={"Host": live_server.url.removeprefix("http://")})
+    lines = lines_in(answer.content.decode())[language].replace("0550 12 34 56", "12")
+    (tmp_path / file).write_text(lines, encoding="utf-8")
+
+    done = run(command, tmp_path / file)
+
+    assert done.returncode != 0
+    assert "Must be an Algerian phone number" in done.stdout + done.stderr
 
 
 def test_a_test_key_is_made_by_one_click_and_shown_once(alice: Account, browser: Client) -> None:
