@@ -2,7 +2,7 @@
 // A small shop's side of codservice. PHP 8.0 or newer, with openssl (for https).
 //
 //     php shop.php import orders.json        sends the orders of a file; needs URL and KEY
-//     php -S 127.0.0.1:9000 shop.php         listens for webhooks; needs SECRET, takes STORE
+//     php -S 127.0.0.1:9000 shop.php         listens for webhooks; needs SECRET and STORE, a file outside the web root
 
 const ATTEMPTS = 6;
 const REPLAY_WINDOW = 300; // seconds that a delivery's timestamp may differ from our clock
@@ -85,7 +85,7 @@ function is_ours(string $secret, array $headers, string $body): bool
 // Keeps a delivery as a line of JSON; false when it is known. Knows all since the file was made.
 function keep(string $delivery, string $body): bool
 {
-    $file = fopen(getenv('STORE') ?: 'deliveries.jsonl', 'a+');
+    $file = fopen(getenv('STORE'), 'a+');
     flock($file, LOCK_EX);
     rewind($file);
     $end = 0; // of the last whole line
@@ -111,6 +111,10 @@ function receive(): void
     http_response_code(500); // unless all goes well
     if (!preg_match('~^whsec_[A-Za-z0-9+/]{32}~', (string) getenv('SECRET'))) { // anybody can sign with an empty one
         error_log('Set SECRET to the signing_secret of your webhook.');
+        return;
+    }
+    if (!getenv('STORE')) { // a default would lie beside this script, where Apache or FPM serves it to anybody
+        error_log('Set STORE to a file outside the web root.');
         return;
     }
     $body = file_get_contents('php://input'); // the raw bytes: these are signed

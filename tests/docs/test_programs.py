@@ -225,8 +225,9 @@ def test_the_page_shows_the_commands_that_are_run_here(page: str) -> None:
 
     for first, *rest in [*([*each, "import", "orders.json"] for each in SHOPS.values()), *RECEIVERS.values()]:
         command = " ".join(["python3" if first == sys.executable else first, *rest])
-        takes_port = [first, *rest] in RECEIVERS.values() and "{port}" not in command
-        assert f"{'PORT=9000 ' * takes_port}{command.format(port=9000)}" in shown
+        if [first, *rest] in RECEIVERS.values():
+            command = f"STORE=deliveries.jsonl {command}" if "{port}" in command else f"PORT=9000 {command}"
+        assert command.format(port=9000) in shown
 
 
 # --- Receiving --------------------------------------------------------------------------------------------------------
@@ -235,11 +236,13 @@ def test_the_page_shows_the_commands_that_are_run_here(page: str) -> None:
 class Running:
     """A receiver as a process, and what it has stored."""
 
-    def __init__(self, command: list[str], folder: Path, secret: str | None, port: int) -> None:
-        self.port, self.store = port, folder / "kept.jsonl"
+    def __init__(
+        self, command: list[str], folder: Path, secret: str | None, port: int, kept_in: str = "kept.jsonl"
+    ) -> None:
+        self.port, self.store = port, folder / kept_in
         self._command = [program(command[0]), *(part.format(port=port) for part in command[1:])]
         self._folder = folder
-        self._environ = os.environ | {"PORT": str(port), "STORE": str(self.store)}
+        self._environ = os.environ | {"PORT": str(port), "STORE": kept_in and str(self.store)}
         if secret is not None:
             self._environ["SECRET"] = secret
         self.start()
@@ -385,6 +388,20 @@ def test_without_its_secret_a_receiver_takes_nothing_and_says_why(
 
     assert "Set SECRET to the signing_secret of your webhook." in (tmp_path / "log").read_text()
     assert not (tmp_path / "kept.jsonl").exists()
+
+
+def test_shop_php_takes_nothing_before_it_is_told_where_to_keep_it(tmp_path: Path, secret_and_url: Any) -> None:
+    """Under Apache or FPM a default would lie beside the script, and be served to anybody."""
+    shutil.copy(EXAMPLES / "shop.php", tmp_path)
+    _, secret, port = secret_and_url
+    started = Running(RECEIVERS["php"], tmp_path, secret, port, kept_in="")
+    body = b'{"event":"order.confirmed","data":{}}'
+
+    assert started.post(body, signed(secret, body, str(uuid4()), int(time.time()))) == 500
+
+    started.stop()
+    assert "Set STORE to a file outside the web root." in (tmp_path / "log").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"shop.php", "log"}
 
 
 def test_half_a_line_of_before_makes_nothing_of_what_comes_after(running: Running, secret_and_url: Any) -> None:
