@@ -260,6 +260,7 @@ def test_each_reason_is_a_sentence(failure: str, browser: Client, webhook: Webho
         (403, "its firewall blocks us"),
         (404, "There is nothing at this address"),
         (405, "does not accept POST"),
+        (419, "wants a CSRF token"),
         (429, "too many requests"),
         (502, "Its own log says why"),
         (418, "Only a status from 200 to 299"),

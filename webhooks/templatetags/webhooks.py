@@ -32,7 +32,9 @@ REASONS = {
     posts.TIMEOUT: _("No answer within 3 seconds."),
     posts.UNREACHABLE: _("The address could not be reached."),
     posts.BLOCKED: _("The URL leads to an address that is not public."),
-    posts.TLS: _("The certificate or the encryption is not valid."),
+    posts.TLS: _(
+        "The certificate or the encryption is not valid. If browsers accept it, ask your host for the complete chain."
+    ),
     posts.BAD_ANSWER: _("Your shop closed the connection, or its answer was not valid HTTP."),
     posts.STATUS: _("Only a status from 200 to 299 is an acknowledgement."),
     posts.NO_SECRET: _("The signing secret can no longer be read. Create a new one."),
@@ -48,6 +50,7 @@ STATUS_REASONS = {
     **dict.fromkeys((401, 403), _SHUT),
     **dict.fromkeys((404, 410), _ABSENT),
     405: _("This address does not accept POST. Correct the address, or let it accept POST."),
+    419: _("Your shop's framework wants a CSRF token. Let this address do without that check."),
     429: _("Your shop gets too many requests. Let more of ours through."),
     **dict.fromkeys(range(500, 600), _BROKEN),
 }
