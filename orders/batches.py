@@ -31,7 +31,10 @@ class BatchErrorBody(Struct):
     message: str
     errors: Annotated[
         dict[str, list[str]],
-        Meta(description="What is wrong, by the dotted path of the field within this order; empty if it is no object."),
+        Meta(
+            description="What is wrong, by the dotted path of the field within this order; "
+            "the path is empty if it is no object."
+        ),
     ]
     id: (
         Annotated[
