@@ -611,16 +611,28 @@ def test_so_does_one_who_comes_back_to_a_computer_that_slept(visit: Visits, alic
 def test_a_service_that_keeps_nobody_is_not_asked_at_each_move(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
     person, asked = visit(), []
+    person.page.clock.install()
     page = call(person)
     page.wait_for_load_state()
+    page.clock.pause_at(timezone.now() + timedelta(minutes=5))  # from here on, it looks when it is told to
     page.route("**/keep/*", lambda route: (asked.append(route.request.url), route.fulfill(status=503)))
     Claim.objects.update(expires_at=Now() + timedelta(seconds=30))
     with page.expect_response("**/state/*"):
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    for place in range(1, 20):
-        page.mouse.move(place, place)
-        page.wait_for_timeout(100)  # for the answers
-    assert 1 <= len(asked) <= 2, "once after each look, which comes every four seconds"
+    expect(page.locator("#lease")).to_contain_text("This customer goes back to the queue in a minute")
+
+    def move() -> None:
+        with page.expect_response("**/state/*"):  # it looks why it was refused
+            for place in range(1, 20):
+                page.mouse.move(place, place)
+                page.wait_for_timeout(50)  # for the answers
+
+    move()
+    assert len(asked) == 1, "once after each look"
+    with page.expect_response("**/state/*"):
+        page.clock.fast_forward(4_000)
+    move()
+    assert len(asked) == 2
     person.wrongs.clear()
 
 
