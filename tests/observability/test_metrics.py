@@ -427,7 +427,7 @@ def test_due_deliveries_of_both_lanes_are_counted_up_to_a_bound(client, webhook_
     Delivery.objects.filter(id=first[0]).update(next_attempt_at=timezone.now() + timedelta(hours=1))
     told = figures(client)
     assert told["codservice_deliveries_due"] == 9
-    assert 90 <= told["codservice_oldest_due_seconds"] < 100
+    assert 90 <= told["codservice_oldest_due_seconds"] < 90 + PATIENCE
     write(one, queue.MOST_COUNTED)
     assert queue.count_due() == queue.MOST_COUNTED
 
@@ -456,7 +456,7 @@ def test_pending_orders_by_age_are_those_of_the_last_count(client, alice):
 
 def test_beats_sign_of_life_has_an_age(client, db):
     duties.note("beat")
-    assert 0 <= figures(client)['codservice_duty_age_seconds{duty="beat"}'] < 5
+    assert 0 <= figures(client)['codservice_duty_age_seconds{duty="beat"}'] < PATIENCE  # in seconds
 
 
 def test_without_redis_there_is_no_count_and_no_error(client, alice, monkeypatch, caplog):
