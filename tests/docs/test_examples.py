@@ -88,11 +88,11 @@ def test_json_is_what_the_description_says() -> None:
         kind: webhook["post"]["requestBody"]["content"]["application/json"]["schema"]
         for kind, webhook in generated()["webhooks"].items()
     }
-    for info, block in (each for page in MERCHANTS_PAGES for each in fences(page)):
-        language, _, shape = info.partition(" ")
-        if language == "json":
-            schema = {"components": generated()["components"], **(schemas | events)[shape]}
-            jsonschema_rs.validator_for(closed(schema), validate_formats=True).validate(json.loads(block))
+    shown = [(info, block) for page in MERCHANTS_PAGES for info, block in fences(page) if info.split(" ")[0] == "json"]
+    for info, block in shown:
+        schema = {"components": generated()["components"], **(schemas | events)[info.removeprefix("json ")]}
+        jsonschema_rs.validator_for(closed(schema), validate_formats=True).validate(json.loads(block))
+    assert len(shown) >= 19
 
 
 def test_no_example_is_only_looked_at() -> None:

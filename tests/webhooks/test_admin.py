@@ -184,5 +184,6 @@ def test_a_list_takes_the_same_number_of_statements_and_counts_no_table(operator
 
     assert len(few) == len(many)
     counts = [sql for sql in many if "COUNT(" in sql]
+    assert counts
     assert all("LIMIT 1000" in sql for sql in counts)
     assert not any('."secret"' in sql for sql in many)
