@@ -147,7 +147,7 @@ ON_A_PHONE = {
             .filter(those => these.some(a => those.some(b => share(a, b)))).map(_ => row.innerText));
     })""",
 }
-SCREENS = {1366: ON_A_DESK, 1280: ON_A_DESK, 1024: ON_A_DESK, 820: ON_A_DESK, 768: ON_A_DESK, 390: ON_A_PHONE,
+SCREENS = {1280: ON_A_DESK, 1101: ON_A_DESK, 1024: ON_A_DESK, 820: ON_A_DESK, 768: ON_A_DESK, 421: ON_A_PHONE,
            360: ON_A_PHONE, 320: {}}  # fmt: skip
 
 
