@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -39,28 +40,29 @@ COMMANDS = {
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(params=sorted(COMMANDS))
-def run(
-    request: pytest.FixtureRequest, tmp_path: Path, service: Service, key: str
+@pytest.fixture(scope="module", params=sorted(COMMANDS))
+def generated(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, _service: Service
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Generate a client, and run the program that uses it as often as called."""
+    """Generate a client once, and run the program that uses it as often as called."""
     *generate, use = COMMANDS[request.param]
-    environ = os.environ | {"URL": service.url, "KEY": key}
+    folder = tmp_path_factory.mktemp(request.param)
+    environ = os.environ | {"URL": _service.url}
     if request.param == "python":
         assert PYTHON.exists(), "generators of clients are missing; install them: make .venv/clients/.requirements"
         environ["PATH"] = f"{PYTHON}:{environ['PATH']}"
     else:
         assert program("npx")
         cache = installed(PACKAGE)
-        (tmp_path / "node_modules").symlink_to(cache / "node_modules")
-        shutil.copy(cache / "package.json", tmp_path)
+        (folder / "node_modules").symlink_to(cache / "node_modules")
+        shutil.copy(cache / "package.json", folder)
     for path in (settings.BASE_DIR / "docs/examples").glob("client.*"):
-        shutil.copy(path, tmp_path)
+        shutil.copy(path, folder)
 
     def execute(command: str, **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-euc", command],
-            cwd=tmp_path, env=environ | changes, capture_output=True, text=True, check=False, timeout=PATIENCE,
+            cwd=folder, env=environ | changes, capture_output=True, text=True, check=False, timeout=PATIENCE,
         )  # fmt: skip
 
     for command in generate:
@@ -68,6 +70,14 @@ def run(
         assert done.returncode == 0, done.stdout + done.stderr
         assert "warning" not in (done.stdout + done.stderr).lower(), done.stdout + done.stderr
     return lambda number, **changes: execute(use.replace("1042", number), **changes)
+
+
+@pytest.fixture
+def run(
+    generated: Callable[..., subprocess.CompletedProcess[str]], service: Service, key: str
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the program with a key of this test's account."""
+    return partial(generated, KEY=key)
 
 
 def test_a_generated_client_imports_lists_cancels_and_does_not_wait_for_ever(run: Any) -> None:
