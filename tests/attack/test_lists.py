@@ -13,6 +13,7 @@ from tests.factories import ProductFactory, make_order
 from tests.harness.client import ApiClient
 from tests.harness.deliveries import write_delivery
 from tests.harness.description import generated
+from webhooks import delivery
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db
@@ -25,8 +26,12 @@ def share(everything: list[Any], number: int) -> list[Any]:
 
 
 @pytest.fixture
-def attack(alice: Account, api_for: Callable[..., ApiClient], webhook_to: Callable[..., Webhook]) -> lists.Attack:
+def attack(
+    alice: Account, api_for: Callable[..., ApiClient], webhook_to: Callable[..., Webhook], monkeypatch: Any
+) -> lists.Attack:
     """An attack by Alice, whose products have the naughty strings as SKUs and names."""
+    # The first webhook that is deleted sets it until the test's transaction ends, and looking names up takes seconds.
+    monkeypatch.setattr(delivery, "HELD_OFF_FOR", "0")
     alice.rate_limit = 1_000_000
     alice.save()
     names = {lists.kept(text)[:64].strip() for text in lists.naughty_strings()} - {""}
@@ -39,8 +44,8 @@ def attack(alice: Account, api_for: Callable[..., ApiClient], webhook_to: Callab
         answer = client.generic(method, path, body, content_type=kind, headers=headers)
         return answer.status_code, b"".join(answer) if answer.streaming else answer.content
 
-    order, delivery = make_order(alice), write_delivery(webhook, "failed", attempts=1)
-    return lists.Attack(send, orders=str(order.id), webhooks=str(webhook.id), deliveries=str(delivery.id))
+    order, failed = make_order(alice), write_delivery(webhook, "failed", attempts=1)
+    return lists.Attack(send, orders=str(order.id), webhooks=str(webhook.id), deliveries=str(failed.id))
 
 
 def test_the_lists_are_whole() -> None:
@@ -78,19 +83,19 @@ def spoilt(attack: lists.Attack, **changes: Callable[[bytes], bytes]) -> lists.A
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "of", "expected"),
     [
-        ({"sent": lambda body: body.replace(b",]", b"]")}, "n_array_extra_comma: taken for JSON"),
-        ({"sent": lambda body: body.replace(b"\x00", b"")}, "n_string_unescaped_ctrl_char: taken for JSON"),
-        ({"answered": lambda content: content.replace("​".encode(), b"")}, "the text is not in the answer"),
-        ({"answered": lambda content: b"<h1>Oops</h1>"}, "with a body that is no JSON"),
-        ({"answered": lambda content: b'{"detail": "x"}'}, "without error and message"),
+        ({"sent": lambda body: body.replace(b",]", b"]")}, "document", "n_array_extra_comma: taken for JSON"),
+        ({"sent": lambda body: body.replace(b"\x00", b"")}, "document", "n_string_unescaped_ctrl_char: taken for JSON"),
+        ({"answered": lambda content: content.replace("​".encode(), b"")}, "text", "the text is not in the answer"),
+        ({"answered": lambda content: b"<h1>Oops</h1>"}, "document", "with a body that is no JSON"),
+        ({"answered": lambda content: b'{"detail": "x"}'}, "document", "without error and message"),
     ],
 )
-def test_a_reader_that_forgives_or_changes_is_found(attack: lists.Attack, changes: Any, expected: str) -> None:
+def test_a_reader_that_forgives_or_changes_is_found(attack: lists.Attack, changes: Any, of: str, expected: str) -> None:
     every = spoilt(attack, **changes)
     tried = lists.cases(generated(), at=lambda place: str(place).endswith(("orders body", "notes")))
-    assert any(expected in every(case) for case in tried)
+    assert any(expected in every(case) for case in tried if getattr(case, of))
 
 
 def test_a_crash_is_found(attack: lists.Attack, monkeypatch: pytest.MonkeyPatch) -> None:
