@@ -14,7 +14,7 @@ UV_INSTALL := UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --no-deps --requir
 # tenth of pip's time. pip does it where uv does not run, or finds nothing because only pip is told where to look.
 install = { $(UV_INSTALL) --python $(1)/bin/python $(2) 2>/dev/null || \
 	$(BIN)/python -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); }
-# Many tests wait for processes, browsers and deadlines: on two cores five workers need 11 minutes, three need 16.
+# Many tests wait for processes, browsers and deadlines: on two cores five workers need 16 minutes, fewer need more.
 PYTEST_ARGS ?= -n 5
 
 .PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench images lighthouse browser languages messages extract
