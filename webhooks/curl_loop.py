@@ -27,8 +27,8 @@ _CURL_EVENTS = {
 # milliseconds), and how often that is checked, in seconds.
 AT_A_STRETCH = 0.1
 LOOK_AFTER = 0.1
-# Work on one connection that takes LONG, in seconds, ends a turn, so that all others are looked at again. Then its
-# address comes last for LAST_FOR.
+# Work on one connection that takes LONG, in seconds of CPU time, ends a turn, so that all others are looked at again.
+# Then its address comes last for LAST_FOR.
 LONG = 0.005
 LAST_FOR = 60.0
 
@@ -87,13 +87,13 @@ class CurlLoop:
             self._work(None, self._multi.socket_action, pycurl.SOCKET_TIMEOUT, 0)
         if self._long:
             ready.sort(key=lambda each: self._long.get(self._peer(each[0]), 0.0))
-        now = time.monotonic()
+        worked = time.thread_time()
         for fd, events in ready:
             peer = self._peer(fd)  # before it may be cut off
             self._work(fd, self._multi.socket_action, fd, events)
-            began, now = now, time.monotonic()
-            if now - began > LONG:
-                self._note_long(peer, now)
+            before, worked = worked, time.thread_time()
+            if worked - before > LONG:
+                self._note_long(peer, time.monotonic())
                 break  # the rest is still ready in the next turn
         return is_woken
 

@@ -6,6 +6,7 @@ import itertools
 import os
 import socket
 import ssl
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -272,6 +273,40 @@ def test_of_many_such_connections_one_is_worked_on_before_others_are_looked_at_a
         sender.close()
     assert sorted(itertools.chain(*ended)) == sorted([(flood.url, "bad_answer")] * 10 + [(good.url(), "")])
     assert max(map(len, ended)) <= 3  # a flood that is cut off, one that had been when its work ended, and the good one
+
+
+def test_no_address_is_noted_as_slow_because_another_thread_computes(monkeypatch):
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+    from webhooks.transfer import Transfer
+
+    is_over, on_header = threading.Event(), Transfer.on_header
+
+    def compute() -> None:
+        while not is_over.is_set():
+            pass
+
+    def leave_the_interpreter(transfer, line):
+        time.sleep(0.0001)  # libcurl's own work is often too short for the other thread to take it
+        return on_header(transfer, line)
+
+    monkeypatch.setattr(Transfer, "on_header", leave_the_interpreter)
+    receivers = [Receiver(address=(f"127.0.0.{number}", 0)) for number in range(10, 20)]
+    with contextlib.ExitStack() as running:
+        for receiver in receivers:
+            running.enter_context(receiver)
+        sender, computing = Sender(width=10, allow_private=True), threading.Thread(target=compute, daemon=True)
+        computing.start()
+        for receiver in receivers:
+            sender.start(Post(uuid4(), receiver.url(), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+        while not sender.is_idle:
+            sender.finished(1)
+        is_over.set()
+        computing.join()
+        noted = dict(sender._loop._long)
+        sender.close()
+    assert noted == {}
 
 
 @pytest.mark.parametrize("peace", [0, 0.3])
