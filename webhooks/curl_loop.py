@@ -85,10 +85,13 @@ class CurlLoop:
         if self._timer is not None and self._timer <= time.monotonic():
             self._timer = None
             self._work(None, self._multi.socket_action, pycurl.SOCKET_TIMEOUT, 0)
+        ready = [each for each in ready if each[0] in self._in_use]  # that work may have closed some
         if self._long:
             ready.sort(key=lambda each: self._long.get(self._peer(each[0]), 0.0))
         worked = time.thread_time()
         for fd, events in ready:
+            if fd not in self._in_use:  # work on another has closed it
+                continue
             peer = self._peer(fd)  # before it may be cut off
             self._work(fd, self._multi.socket_action, fd, events)
             before, worked = worked, time.thread_time()
@@ -100,8 +103,9 @@ class CurlLoop:
     def _peer(self, fd: int) -> str:
         """Return the address that a connection is made to; empty while it is not made."""
         if not (peer := self._peers.get(fd, "")):
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
-                peer = self._peers[fd] = connection.getpeername()[0]
+            with contextlib.suppress(OSError), _duplicate(fd) as connection:
+                if connection.family in (socket.AF_INET, socket.AF_INET6):
+                    peer = self._peers[fd] = connection.getpeername()[0]
         return peer
 
     def _note_long(self, peer: str, now: float) -> None:
@@ -191,12 +195,25 @@ class CurlLoop:
         self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
 
 
+@contextlib.contextmanager
+def _duplicate(fd: int) -> Iterator[socket.socket]:
+    """Yield a duplicate of a socket, which libcurl cannot close. Raises OSError if it is closed or none."""
+    duplicate = os.dup(fd)
+    try:
+        connection = socket.socket(fileno=duplicate)
+    except OSError:
+        os.close(duplicate)
+        raise
+    with connection:
+        yield connection
+
+
 def _cut_off(fd: int, inode: int) -> None:
     """Shut the connection down, if the descriptor is still its own, so that its reader finds the end at once.
 
     Data that came before is taken out of the kernel's buffer, whose megabytes would be seconds of work.
     """
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+    with contextlib.suppress(OSError), _duplicate(fd) as connection:
         if os.fstat(connection.fileno()).st_ino == inode:
             with contextlib.suppress(OSError):  # it has ended already
                 connection.shutdown(socket.SHUT_RDWR)

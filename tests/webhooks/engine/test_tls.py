@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import select
 import socket
 import ssl
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.receivers import Connection, Receiver, answer
 from tests.webhooks.engine.posting import LATEST, post_all
 
@@ -307,6 +308,48 @@ def test_no_address_is_noted_as_slow_because_another_thread_computes(monkeypatch
         noted = dict(sender._loop._long)
         sender.close()
     assert noted == {}
+
+
+def test_of_connections_that_ended_in_the_same_turn_nothing_is_asked(monkeypatch):
+    """Their numbers may belong to files that others have opened since."""
+    from uuid import uuid4
+
+    from webhooks import transfer
+    from webhooks.sender import Post, Sender
+
+    monkeypatch.setattr(transfer, "DEADLINE_MS", 300)
+    may_end, asked = threading.Event(), list[bool]()
+    with Receiver(default=answer(once=may_end)) as receiver:
+        sender = Sender(width=10, allow_private=True)
+        loop = sender._loop
+        sender.start(Post(uuid4(), receiver.url(), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+        while not receiver.requests:
+            sender.finished(0.01)
+        time.sleep(0.3)  # past its deadline
+        may_end.set()
+        (fd,) = loop._peers
+        assert select.select([fd], [], [], PATIENCE)[0]
+        loop._long["127.0.0.2"] = time.monotonic()
+        peer = loop._peer
+        monkeypatch.setattr(loop, "_peer", lambda fd: asked.append(fd in loop._in_use) or peer(fd))
+        (outcome,) = sender.finished(5)
+        sender.close()
+    assert (outcome.failure, asked) == ("timeout", [])
+
+
+def test_what_is_no_connection_has_no_address_and_stays_no_open_file():
+    from webhooks.curl_loop import CurlLoop, _cut_off
+
+    loop, (reading, writing), (one, other) = CurlLoop(connections=1), os.pipe(), socket.socketpair()
+    opened = os.listdir("/proc/self/fd")
+    assert [loop._peer(fd) for fd in (reading, reading, one.fileno())] == ["", "", ""]
+    _cut_off(reading, os.fstat(reading).st_ino)
+    assert os.listdir("/proc/self/fd") == opened
+    loop.close()
+    for each in (reading, writing):
+        os.close(each)
+    one.close()
+    other.close()
 
 
 @pytest.mark.parametrize("peace", [0, 0.3])
