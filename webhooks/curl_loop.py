@@ -86,6 +86,9 @@ class CurlLoop:
             self._timer = None
             self._work(None, self._multi.socket_action, pycurl.SOCKET_TIMEOUT, 0)
         ready = [each for each in ready if each[0] in self._in_use]  # that work may have closed some
+        now = time.monotonic()
+        while self._long and now - self._long[oldest := next(iter(self._long))] > LAST_FOR:
+            del self._long[oldest]
         if self._long:
             ready.sort(key=lambda each: self._long.get(self._peer(each[0]), 0.0))
         worked = time.thread_time()
@@ -96,7 +99,8 @@ class CurlLoop:
             self._work(fd, self._multi.socket_action, fd, events)
             before, worked = worked, time.thread_time()
             if worked - before > LONG:
-                self._note_long(peer, time.monotonic())
+                self._long.pop(peer, None)
+                self._long[peer] = time.monotonic()
                 break  # the rest is still ready in the next turn
         return is_woken
 
@@ -107,12 +111,6 @@ class CurlLoop:
                 if connection.family in (socket.AF_INET, socket.AF_INET6):
                     peer = self._peers[fd] = connection.getpeername()[0]
         return peer
-
-    def _note_long(self, peer: str, now: float) -> None:
-        self._long.pop(peer, None)
-        self._long[peer] = now
-        while now - self._long[oldest := next(iter(self._long))] > LAST_FOR:
-            del self._long[oldest]
 
     def remove(self, curl: Any) -> None:
         self._work(None, self._multi.remove_handle, curl)

@@ -337,6 +337,17 @@ def test_of_connections_that_ended_in_the_same_turn_nothing_is_asked(monkeypatch
     assert (outcome.failure, asked) == ("timeout", [])
 
 
+def test_an_address_is_noted_for_no_longer_than_it_comes_last():
+    """Though no other is noted meanwhile."""
+    from webhooks.curl_loop import LONG_AGO, CurlLoop
+
+    loop, now = CurlLoop(connections=1), time.monotonic()
+    loop._long |= {"127.0.0.1": now - LONG_AGO - 1, "127.0.0.2": now}
+    loop.turn(now)
+    assert loop._long == {"127.0.0.2": now}
+    loop.close()
+
+
 def test_what_is_no_connection_has_no_address_and_stays_no_open_file():
     from webhooks.curl_loop import CurlLoop, _cut_off
 
