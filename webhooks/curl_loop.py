@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from ipaddress import ip_network
 from typing import Any
 
 import pycurl
@@ -31,6 +32,7 @@ LOOK_AFTER = 0.1
 # Then its address comes last for LAST_FOR.
 LONG = 0.005
 LAST_FOR = 60.0
+_BITS = {socket.AF_INET: 32, socket.AF_INET6: 64}  # of an address that tell who has it: of IPv6, all get a /64
 
 
 class CurlLoop:
@@ -59,8 +61,8 @@ class CurlLoop:
         self._selector.register(self._ear, selectors.EVENT_READ)
         self._in_use: dict[int, int] = {}  # sockets, with their inodes
         self._kept: dict[int, int] = {}  # likewise; libcurl does not say when it closes one, and numbers are reused
-        self._peers: dict[int, str] = {}  # the addresses of connections that were worked on
-        self._long: dict[str, float] = {}  # addresses: when they were worked on for LONG, the last of them at the end
+        self._peers: dict[int, str] = {}  # whom connections that were worked on are made to
+        self._long: dict[str, float] = {}  # of these: when they were worked on for LONG, the last of them at the end
         self._at_work: tuple[int | None, int] | None = None  # the socket that libcurl works on now, and the thread
         self._cutting = threading.Lock()
         self._closed = threading.Event()
@@ -105,11 +107,11 @@ class CurlLoop:
         return is_woken
 
     def _peer(self, fd: int) -> str:
-        """Return the address that a connection is made to; empty while it is not made."""
+        """Return the network (`1.2.3.4/32`) that a connection is made to; empty while it is not made."""
         if not (peer := self._peers.get(fd, "")):
             with contextlib.suppress(OSError), _duplicate(fd) as connection:
-                if connection.family in (socket.AF_INET, socket.AF_INET6):
-                    peer = self._peers[fd] = connection.getpeername()[0]
+                if bits := _BITS.get(connection.family):
+                    peer = self._peers[fd] = str(ip_network((connection.getpeername()[0], bits), strict=False))
         return peer
 
     def remove(self, curl: Any) -> None:

@@ -339,12 +339,26 @@ def test_of_connections_that_ended_in_the_same_turn_nothing_is_asked(monkeypatch
 
 def test_an_address_is_noted_for_no_longer_than_it_comes_last():
     """Though no other is noted meanwhile."""
-    from webhooks.curl_loop import LONG_AGO, CurlLoop
+    from webhooks.curl_loop import LAST_FOR, CurlLoop
 
     loop, now = CurlLoop(connections=1), time.monotonic()
-    loop._long |= {"127.0.0.1": now - LONG_AGO - 1, "127.0.0.2": now}
+    loop._long |= {"127.0.0.1": now - LAST_FOR - 1, "127.0.0.2": now}
     loop.turn(now)
     assert loop._long == {"127.0.0.2": now}
+    loop.close()
+
+
+@pytest.mark.parametrize(("host", "network"), [("127.0.0.1", "127.0.0.1/32"), ("::1", "::/64")])
+def test_with_an_ipv6_address_all_of_its_receivers_come_last(host, network):
+    from webhooks.curl_loop import CurlLoop
+
+    loop = CurlLoop(connections=1)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with (
+        socket.create_server((host, 0), family=family) as listener,
+        socket.create_connection(listener.getsockname()[:2]) as connection,
+    ):
+        assert loop._peer(connection.fileno()) == network
     loop.close()
 
 
