@@ -7,16 +7,17 @@ from typing import Any
 from django.db import InterfaceError, OperationalError, connection
 
 OLDEST_POSTGRES = 15
-# The codes of a database that is away, if it sends one: it stops (57P01, 57P02) or starts (57P03), has ended a
-# session that was idle (57P05), is a standby (25006), its disk is full (53100), or PgBouncer cannot reach it (08P01).
-_AWAY = {"57P01", "57P02", "57P03", "57P05", "25006", "53100", "08P01"}
+# The codes of a database that is away, or None where it sends none: it stops (57P01, 57P02) or starts (57P03), has
+# ended a session that was idle (57P05, in a transaction 25P03), is a standby (25006), its disk is full (53100), or
+# PgBouncer cannot reach it (08P01).
+AWAY = {None, "57P01", "57P02", "57P03", "57P05", "25P03", "25006", "53100", "08P01"}
 _UNDEFINED = {"42P01", "42703", "42883"}  # a table, a column, a function
 
 
 def is_away(error: BaseException) -> bool:
     """Whether a Django error means that the database cannot be used now, and is no fault of the request."""
     state = getattr(error.__cause__, "sqlstate", None)
-    return isinstance(error, OperationalError | InterfaceError) and (state is None or state in _AWAY)
+    return isinstance(error, OperationalError | InterfaceError) and state in AWAY
 
 
 def is_behind(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ from psycopg.types.datetime import TimestamptzLoader
 
 from codservice.data_folder import Layout, is_set, refuse_anothers
 from codservice.errors import CannotStart
-from codservice.postgresql import OLDEST_POSTGRES
+from codservice.postgresql import AWAY, OLDEST_POSTGRES
 
 # PgBouncer refuses what we set at the start of a session, or ignores it if it is told to.
 _POOLED = (
@@ -34,18 +34,19 @@ class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
 
 
 class ErrorWrapper(DatabaseErrorWrapper):
-    """Raises OperationalError, as for a database that is away, for a read-only one and psycopg's own InternalErrors.
+    """Raises OperationalError, as for any database that is away, where psycopg raises InternalError for one.
 
-    One is read-only after a failover. Its connection is not used for another request: where an address has moved to
-    another server, a standby that had it before would go on answering. With its own errors psycopg says that it lost
-    step with the server, as when the session ended just after a BEGIN or COMMIT, whose result a second one followed.
+    It does where a session has ended because it was idle in its transaction, where the database is read-only, and with
+    errors of its own. One is read-only after a failover. Its connection is not used for another request: where an
+    address has moved to another server, a standby that had it before would go on answering. With its own errors psycopg
+    says that it lost step with the server, as when the session ended just after a BEGIN or COMMIT, whose result a
+    second one followed.
     """
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        if is_read_only := isinstance(exc_value, errors.ReadOnlySqlTransaction):
+        if isinstance(exc_value, errors.ReadOnlySqlTransaction):
             self.wrapper.takes_no_writes = True
-        # psycopg's own errors have no code of the server's.
-        if is_read_only or (isinstance(exc_value, psycopg.InternalError) and exc_value.sqlstate is None):
+        if isinstance(exc_value, psycopg.InternalError) and exc_value.sqlstate in AWAY:
             raise OperationalError(*exc_value.args).with_traceback(traceback) from exc_value
         super().__exit__(exc_type, exc_value, traceback)
 

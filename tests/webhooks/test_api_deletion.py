@@ -42,6 +42,21 @@ def begin_by(monkeypatch):
     return times
 
 
+def test_one_whose_session_was_ended_while_it_held_off_claims_may_be_tried_again(api, alice, register, monkeypatch):
+    webhook, hold_off_claims = register(alice), delivery.hold_off_claims
+
+    def hold_off_and_pause() -> None:
+        hold_off_claims()
+        eventually(lambda: not connection.is_usable())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delivery, "HELD_OFF_FOR", "1ms")
+        patch.setattr(delivery, "hold_off_claims", hold_off_and_pause)
+        answered = api.delete(f"/api/v1/webhooks/{webhook.id}")
+    assert (answered.status_code, answered.json()["error"]) == (503, "unavailable")
+    assert api.delete(f"/api/v1/webhooks/{webhook.id}").status_code == 204
+
+
 @pytest.mark.parametrize("arrived", [0, 1, 40, 100])
 def test_nothing_arrives_after_the_answer(api, alice, register, engine, arrived, begin_by):
     with Receiver(default=answer(after=0.01)) as receiver:

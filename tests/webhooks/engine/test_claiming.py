@@ -17,6 +17,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from codservice.postgresql import is_away
 from tests.harness.background import PATIENCE, Background, at_once, eventually
 from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import claim_due, pass_time, statuses, write
@@ -285,8 +286,9 @@ def test_a_web_process_that_is_gone_while_it_holds_off_claims_does_so_for_a_mome
     assert has_begun.wait(PATIENCE)
     assert eventually(claimed)
     may_go_on.set()
-    with pytest.raises(DatabaseError):
+    with pytest.raises(DatabaseError) as raised:
         holding.result()
+    assert is_away(raised.value)
 
 
 def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webhook_to):
