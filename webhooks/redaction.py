@@ -93,8 +93,8 @@ def overwrite(
 ) -> None:
     """Replace these members of the events' `data`, where present, and forget what receivers answered or are answering.
 
-    Runs in the caller's transaction, as the last of its statements: nothing is claimed from here until it ends. Changes
-    only events whose data pass `where`.
+    Runs in the caller's transaction, as the last of its statements: from when this returns until that ends, nothing is
+    claimed. Changes only events whose data pass `where`.
     """
     changed = []
     for id_, body in Event.objects.filter(IsOneOf("id", [*events])).values_list("id", "body"):
@@ -105,10 +105,10 @@ def overwrite(
     if not changed:
         return  # and hold nobody up
     ids = [each["id"] for each in changed]
-    # A claim that has begun sees the bodies as they are now, and would find the deliveries free after the commit. So it
-    # ends before, and its attempts are forgotten too.
-    delivery.hold_off_claims()
     with connection.cursor() as cursor:
+        cursor.execute(_OVERWRITE, [dump_json(changed).decode()])  # first, since that may be megabytes
+        # A claim that has begun sees the bodies as they were, and would find the deliveries free after the commit. So
+        # it ends before, and its attempts are forgotten too.
+        delivery.hold_off_claims()
         cursor.execute(_LOCK, [ids])
-        cursor.execute(_OVERWRITE, [dump_json(changed).decode()])
         cursor.execute(_FORGET, [ids])

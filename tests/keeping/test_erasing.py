@@ -259,6 +259,27 @@ def test_what_is_sent_anew_amid_it_brings_nothing_back(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_others_are_claimed_while_what_was_told_is_overwritten(alice: Account, nadia: Order) -> None:
+    """It may be megabytes, which have to be sent to the database."""
+    may_claim = list[bool]()
+
+    def look(execute: Callable[..., Any], sql: str, parameters: Any, *more: Any) -> Any:
+        result = execute(sql, parameters, *more)
+        if sql == redaction._OVERWRITE:
+            may_claim.append(
+                Background(partial(one, f"SELECT pg_try_advisory_xact_lock({delivery.CLAIMING})")).result()
+            )
+        return result
+
+    with connection.execute_wrapper(look):
+        customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert may_claim
+    assert all(may_claim)
+    assert knowing(*SIGNS) == set()
+
+
+@pytest.mark.django_db(transaction=True)
 def test_it_and_results_that_are_written_meanwhile_do_not_wait_for_each_other(
     alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
