@@ -57,6 +57,11 @@ class Web:
             # It has bound alone, and from now on lets in those who share. As it does not listen, it gets no connection.
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            # Before about 6.8 the kernel keeps with the port that its first socket allowed reuse, and lets a second one
+            # in by that, as another `hold`, without looking at the first again. A socket without reuse ends that.
+            with suppress(OSError), socket.socket(held.family) as again:
+                again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                again.bind(held.getsockname())
         else:  # BSD may choose it for connections all the same
             held.close()
         return held

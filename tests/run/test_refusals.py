@@ -15,6 +15,7 @@ from codservice.data_folder import Layout, data_dir, own_folder
 from codservice.errors import CannotStart
 from codservice.onebox import postgres
 from codservice.onebox.binaries import PostgresPrograms, ServerUser
+from codservice.run import web
 from codservice.run.web import Web
 from codservice.secret_file import secrets
 from tests.harness.background import eventually
@@ -58,6 +59,18 @@ def test_of_two_that_start_at_once_with_one_port_the_first_has_it(run, tmp_path)
     first.wait_until_up()
     assert {Web("127.0.0.1", int(port), workers=2, threads=2).get("/healthz")[0] for _ in range(50)} == {200}
     assert first.stop() == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_port_that_is_held_is_held_once_and_lets_in_those_that_share_it(monkeypatch, host):
+    monkeypatch.setattr(web, "PORT_SECONDS", 0.0)
+    held = Web(host, free_port(), workers=1, threads=1)
+    with held.hold():
+        for _ in range(2):
+            with pytest.raises(CannotStart, match=f"Port {held.port}"):
+                held.hold()
+            assert held.address() == host
+    held.hold().close()
 
 
 def test_at_ctrl_c_before_it_listens_for_it_it_ends_by_the_signal_without_a_word(run, taken):
