@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
@@ -93,5 +94,6 @@ def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
 
 def _last(kind: type[Any], order_ids: Collection[UUID]) -> dict[UUID, Any]:
     """The last StatusChange or OrderEdit of each order that has any."""
-    rows = kind.objects.filter(order_id__in=order_ids).order_by("order_id", "-at", "-id").distinct("order_id")
-    return {row.order_id: row for row in rows}
+    theirs = kind.objects.filter(order=OuterRef("pk")).order_by("-at", "-id").values("pk")
+    last = Order.objects.filter(id__in=order_ids).values_list(Subquery(theirs[:1]))
+    return {row.order_id: row for row in kind.objects.filter(pk__in=last)}
