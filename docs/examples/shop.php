@@ -135,7 +135,7 @@ if (PHP_SAPI !== 'cli') {
     receive();
 } elseif (realpath($_SERVER['SCRIPT_FILENAME']) === __FILE__) { // run, not required
     if ($argc !== 3 || $argv[1] !== 'import') {
-        exit("php shop.php import orders.json\nphp -S 127.0.0.1:9000 shop.php\n");
+        exit("php shop.php import orders.json\nSTORE=deliveries.jsonl php -S 127.0.0.1:9000 shop.php\n");
     }
     exit(import_file($argv[2]));
 }
