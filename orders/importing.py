@@ -27,8 +27,8 @@ _DUPLICATE: Errors = {"external_id": ["Another order of this account already has
 class DuplicateExternalId(Invalid):
     """An order of the account already has this `external_id`; `errors` also has what else is wrong.
 
-    `order_id` is that order's id, which the message names too; None if the order is gone by now, or
-    with `skip_known` came meanwhile.
+    `order_id` is that order's id, which the message names too; None if the order is gone by now or, with `skip_known`,
+    came since it was looked for: meanwhile, or by a body before this one.
     """
 
     GONE = "The order that had this external_id is gone by now. Send this one again, with a new Idempotency-Key."

@@ -36,7 +36,15 @@ def test_times_are_read_in_utc_by_what_psycopg_has_for_them(cursor: Any) -> None
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("state", "expected"),
-    [("57P03", True), ("57P05", True), ("25P03", True), ("53100", True), ("08P01", True), ("55P03", False)],
+    [
+        ("57P03", True),
+        ("57P05", True),
+        ("25P03", True),
+        ("25P04", True),
+        ("53100", True),
+        ("08P01", True),
+        ("55P03", False),
+    ],
 )
 def test_by_its_code_an_error_says_whether_the_database_is_away(state: str, expected: bool) -> None:
     """08P01 is PgBouncer's for `server login has been failing`; 55P03 is a lock that was not available in time."""

@@ -29,10 +29,10 @@ _CURL_EVENTS = {
 AT_A_STRETCH = 0.1
 LOOK_AFTER = 0.1
 # Work on one connection that takes LONG, in seconds of CPU time, ends a turn, so that all others are looked at again.
-# Then its address comes last for LAST_FOR.
+# Then its network comes last for LAST_FOR.
 LONG = 0.005
 LAST_FOR = 60.0
-_BITS = {socket.AF_INET: 32, socket.AF_INET6: 64}  # of an address that tell who has it: of IPv6, all get a /64
+_BITS = {socket.AF_INET: 32, socket.AF_INET6: 48}  # of an address, by which receivers are told apart: some have a /48
 
 
 class CurlLoop:
@@ -43,8 +43,8 @@ class CurlLoop:
     others and their deadlines. A connection that is kept for the next post is cut off as soon as it sends something:
     libcurl would read it, and would not use the connection again anyway.
 
-    Of many such connections, one is worked on in a turn, and after all others: addresses that took LONG come last. That
-    is an order only, so that it does no harm to those who share such an address, or on a slow machine.
+    Of many such connections, one is worked on in a turn. Once it took LONG, those to its network come after all others.
+    That is an order only, so that it does no harm to those who share such an address, or on a slow machine.
     """
 
     def __init__(self, *, connections: int) -> None:

@@ -173,7 +173,7 @@ class _Drain:
 
         `now` is what `_renew` got, so every lease under way then had at least LEASE − RENEW_AFTER (6 s) left. If this
         claim finds one expired, it took so long that its own `begin_by` is past, and its posts are renewed before they
-        begin.
+        begin. Of leases whose renewal was skipped or failed this is not so: `_start_claimed` leaves what is under way.
         """
         # Not while results cannot be written or claims are being renewed: it could claim the same deliveries again.
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures

@@ -8,9 +8,9 @@ from django.db import InterfaceError, OperationalError, connection
 
 OLDEST_POSTGRES = 15
 # The codes of a database that is away, or None where it sends none: it stops (57P01, 57P02) or starts (57P03), has
-# ended a session that was idle (57P05, in a transaction 25P03), is a standby (25006), its disk is full (53100), or
-# PgBouncer cannot reach it (08P01).
-AWAY = {None, "57P01", "57P02", "57P03", "57P05", "25P03", "25006", "53100", "08P01"}
+# ended a session that was idle (57P05, in a transaction 25P03) or whose transaction took long (25P04), is a standby
+# (25006), its disk is full (53100), or PgBouncer cannot reach it (08P01).
+AWAY = {None, "57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "25006", "53100", "08P01"}
 _UNDEFINED = {"42P01", "42703", "42883"}  # a table, a column, a function
 
 

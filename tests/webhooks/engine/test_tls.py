@@ -348,7 +348,7 @@ def test_an_address_is_noted_for_no_longer_than_it_comes_last():
     loop.close()
 
 
-@pytest.mark.parametrize(("host", "network"), [("127.0.0.1", "127.0.0.1/32"), ("::1", "::/64")])
+@pytest.mark.parametrize(("host", "network"), [("127.0.0.1", "127.0.0.1/32"), ("::1", "::/48")])
 def test_with_an_ipv6_address_all_of_its_receivers_come_last(host, network):
     from webhooks.curl_loop import CurlLoop
 
