@@ -95,5 +95,5 @@ def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
 def _last(kind: type[Any], order_ids: Collection[UUID]) -> dict[UUID, Any]:
     """The last StatusChange or OrderEdit of each order that has any."""
     theirs = kind.objects.filter(order=OuterRef("pk")).order_by("-at", "-id").values("pk")
-    last = Order.objects.filter(id__in=order_ids).values_list(Subquery(theirs[:1]))
+    last = Order.live.filter(id__in=order_ids).values_list(Subquery(theirs[:1]))
     return {row.order_id: row for row in kind.objects.filter(pk__in=last)}
