@@ -61,19 +61,15 @@ RETURNING id
 """
 
 # Two recoveries of one webhook could write the same delivery twice. So the webhook's row is locked first, and only the
-# next statement looks at what there is. While another holds the row, the recovery is left for later, since a request
-# that waited would hold up a web thread.
+# next statement looks at what there is.
 _LOCK = """
 WITH recovery AS MATERIALIZED (
     SELECT id, webhook_id FROM webhooks_recovery WHERE id = %(id)s FOR UPDATE SKIP LOCKED
-), live AS MATERIALIZED (
-    SELECT id FROM webhooks_webhook
-    WHERE id = (SELECT webhook_id FROM recovery) AND deleted_at IS NULL AND is_active
 ), webhook AS MATERIALIZED (
-    SELECT id FROM webhooks_webhook WHERE id = (SELECT id FROM live) AND deleted_at IS NULL AND is_active
-    FOR NO KEY UPDATE SKIP LOCKED
+    SELECT id FROM webhooks_webhook
+    WHERE id = (SELECT webhook_id FROM recovery) AND deleted_at IS NULL AND is_active FOR NO KEY UPDATE
 )
-SELECT (SELECT count(*) FROM recovery), (SELECT count(*) FROM live), (SELECT count(*) FROM webhook)
+SELECT (SELECT count(*) FROM recovery), (SELECT count(*) FROM webhook)
 """
 
 # Deliveries become due in the order of their events. The row of the last event that was looked at gives its time; at
@@ -246,13 +242,11 @@ def _step_or_later(id_: UUID) -> _Step:
 def _step(id_: UUID) -> _Step:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_LOCK, {"id": id_})
-        recoveries, live, locked = cursor.fetchone()
+        recoveries, webhooks = cursor.fetchone()
         if not recoveries:  # another worker is at it, or it is over
             return _Step(0, is_over=not Recovery.objects.filter(id=id_).exists(), has_more=False)
-        if live and not locked:  # another recovery of it is at work, or a change of it
-            return _Step(0, is_over=False, has_more=False)
         deliveries, looked_at, is_end = 0, 0, True
-        if live:
+        if webhooks:
             cursor.execute(_STEP, {"id": id_, "batch": BATCH, "retries": RETRIES, "most": resending.MOST_ATTEMPTS})
             deliveries, looked_at, is_end = cursor.fetchone()
         is_over = is_end and looked_at < BATCH
