@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
@@ -614,9 +615,10 @@ def test_nor_do_many_who_recover_much(alice: Account, webhook: Webhook, monkeypa
     monkeypatch.setattr(recovery, "_step", noted)
     monkeypatch.setattr(recovery, "BATCH", 1)
     monkeypatch.setattr(recovery, "WORKER_SECONDS", PATIENCE)
-    recovery.go_on()
+    while Recovery.objects.exists():  # one is left for later if the feed's horizon goes back for a moment
+        recovery.go_on()
 
-    assert len(steps) == 101 * 5
+    assert min(Counter(steps).values()) == 5
     assert len(set(steps[:400])) == 101
 
 
