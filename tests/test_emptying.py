@@ -1,16 +1,19 @@
 """Between tests that commit, the database is as `migrate` leaves it, whatever they did."""
 
 import random
+import threading
 from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import Group, Permission
+from django.db import transaction
 from django.test import TransactionTestCase
 from django.utils import timezone
 
 from codservice.accounts.models import Account
 from tests.factories import AccountFactory
-from tests.harness.database import one
+from tests.harness.background import PATIENCE, Background
+from tests.harness.database import one, wait_for_lock
 from tests.harness.emptying import LARGE
 from webhooks.models import Event
 
@@ -55,3 +58,23 @@ def test_whatever_is_done_is_undone_and_leaves_no_room(use: Callable[[], None]) 
         empty()
 
         assert_as_migrated()
+
+
+def test_it_bears_requests_that_are_still_under_way_in_whatever_order_they_lock() -> None:
+    AccountFactory()
+    has_begun = threading.Event()
+
+    @transaction.atomic
+    def request() -> None:
+        one("SELECT set_config('deadlock_timeout', '10s', true)")  # so that not this is ended
+        one("SELECT count(*) FROM webhooks_webhook")
+        has_begun.set()
+        wait_for_lock()
+        one("SELECT count(*) FROM accounts_account")
+
+    under_way = Background(request)
+    assert has_begun.wait(PATIENCE)
+    TransactionTestCase()._fixture_teardown()
+
+    assert_as_migrated()
+    under_way.result()

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.supervision import medians, performance, summing
 from agents.supervision.figures import COLUMNS, DIVISIONS
-from codservice import charts
+from codservice import charts, days
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from orders import daily
@@ -579,7 +579,7 @@ def test_the_orders_of_one_merchants_figure_are_found_among_that_merchants_chang
                 [agent.pk, account.pk],
             )
             cursor.execute("ANALYZE orders_statuschange")
-    year = {"did_first": (timezone.now() - timedelta(days=310)).date(), "did_last": timezone.now().date()}
+    year = {"did_first": days.today() - timedelta(days=310), "did_last": days.today()}
     with CaptureQueriesContext(connection) as queries:
         page = browser_of(supervisor).get(LIST, {"status": "all", "did": "confirmed", "shop": charlie.pk, **year})
     assert page.context["cl"].result_count == 201

@@ -557,13 +557,11 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supe
         {"last_day": "2020-01-01"},
         {"first_day": "2020-01-01", "last_day": "2020-01-02"},
         {"last_day": "9999-12-31"},
-        {"last_day": (days.today() + timedelta(days=366)).isoformat()},
         {"account": "x"},
         {"name": "x" * 101},
         {"name": "Rama\ndan"},
         {"opens_at": ""},
         {"is_closed": "on", "is_opening": "on"},
-        {"is_closed": "on", "last_day": (days.today() + timedelta(days=14)).isoformat()},
         {"break_from": "12:00"},
         {"break_from": "12:00", "break_until": "16:00"},
     ],
@@ -571,6 +569,13 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supe
 def test_hours_that_nobody_could_keep_are_refused(changes: dict[str, str], supervisor: User) -> None:
     assert browser_of(supervisor).post("/console/periods/", form(**changes)).status_code == 422
     assert not CallingPeriod.objects.exists()
+
+
+def test_so_are_more_than_a_year_and_more_than_two_weeks_without_calls(supervisor: User) -> None:
+    for changes, most in ({}, 366), ({"is_closed": "on"}, 14):
+        last = days.today() + timedelta(days=most)
+        assert browser_of(supervisor).post("/console/periods/", form(**changes, last_day=last)).status_code == 422
+        assert not CallingPeriod.objects.exists()
 
 
 def said_of(answer: Any, name: str) -> str:
