@@ -49,7 +49,7 @@ settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storag
 settings.WHITENOISE_AUTOREFRESH = True
 # Passwords need not be slow to guess.
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-settings.MIDDLEWARE.insert(0, "tests.harness.drift.Recorder")
+settings.MIDDLEWARE[:0] = ["tests.harness.emptying.UnderWay", "tests.harness.drift.Recorder"]
 # On a busy machine Redis may take longer than a request waits for it, which would let everybody pass for two seconds.
 # Tests of these timeouts use `limits_by`.
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")

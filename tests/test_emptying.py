@@ -2,11 +2,13 @@
 
 import random
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
+from django.http import HttpRequest, HttpResponse
 from django.test import TransactionTestCase
 from django.utils import timezone
 
@@ -14,7 +16,7 @@ from codservice.accounts.models import Account
 from tests.factories import AccountFactory
 from tests.harness.background import PATIENCE, Background
 from tests.harness.database import one, wait_for_lock
-from tests.harness.emptying import LARGE
+from tests.harness.emptying import LARGE, UnderWay
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,21 +62,44 @@ def test_whatever_is_done_is_undone_and_leaves_no_room(use: Callable[[], None]) 
         assert_as_migrated()
 
 
-def test_it_bears_requests_that_are_still_under_way_in_whatever_order_they_lock() -> None:
-    AccountFactory()
+@pytest.mark.parametrize("delete", [write_rows, delete_what_belongs_there], ids=["deletes", "truncates"])
+@pytest.mark.parametrize("late", [0.0, 2.5], ids=["deadlock", "timeout"])
+def test_it_bears_whoever_still_locks_tables_in_whatever_order(late: float, delete: Callable[[], None]) -> None:
+    empty = TransactionTestCase()._fixture_teardown
+    empty()
+    delete()
     has_begun = threading.Event()
 
     @transaction.atomic
-    def request() -> None:
+    def lock() -> None:
         one("SELECT set_config('deadlock_timeout', '10s', true)")  # so that not this is ended
+        one("SELECT set_config('lock_timeout', '0', true)")
         one("SELECT count(*) FROM webhooks_webhook")
         has_begun.set()
         wait_for_lock()
+        time.sleep(late)
         one("SELECT count(*) FROM accounts_account")
 
-    under_way = Background(request)
+    still = Background(lock)
     assert has_begun.wait(PATIENCE)
-    TransactionTestCase()._fixture_teardown()
+    empty()
 
     assert_as_migrated()
-    under_way.result()
+    still.result()
+
+
+def test_it_waits_for_requests_that_closed_pages_left_behind() -> None:
+    is_under_way = threading.Event()
+
+    def view(request: HttpRequest) -> HttpResponse:
+        is_under_way.set()
+        time.sleep(1)
+        AccountFactory()
+        return HttpResponse()
+
+    request = Background(lambda: UnderWay(view)(HttpRequest()))
+    assert is_under_way.wait(PATIENCE)
+    TransactionTestCase()._fixture_teardown()
+
+    request.result()
+    assert_as_migrated()

@@ -5,12 +5,18 @@ permissions and groups again: ten times the work of the truncation, and a fifth 
 makes every table and index a new file, while deleting the few rows of the few filled tables costs far less.
 """
 
+import threading
+from collections.abc import Callable
+
 import pytest
+from django.core.management import CommandError
 from django.core.management.color import no_style
 from django.db import OperationalError, connection, transaction
+from django.http import HttpRequest, HttpResponse
 from django.test import TransactionTestCase
-from psycopg.errors import DeadlockDetected
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
+from .background import eventually
 from .database import contents
 
 _whole_way = TransactionTestCase._fixture_teardown
@@ -21,17 +27,44 @@ LARGE = 512 * 1024
 ATTEMPTS = 10
 
 
+class UnderWay:
+    """A middleware that tests/conftest.py puts before all others. It counts the requests that have no answer yet."""
+
+    count = 0
+    _counting = threading.Lock()
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        self._add(1)
+        try:
+            return self.get_response(request)
+        finally:
+            self._add(-1)
+
+    @classmethod
+    def _add(cls, some: int) -> None:
+        with cls._counting:
+            cls.count += some
+
+
 def pytest_configure(config: pytest.Config) -> None:
     TransactionTestCase._fixture_teardown = _empty  # type: ignore[method-assign]
 
 
 def _empty(case: TransactionTestCase) -> None:
-    """Empty the database, and again where a request that a closed page left behind locks tables in another order."""
+    """Empty the database once the requests have ended that closed pages left behind.
+
+    Whoever else still locks tables, such as a thread, may be in the way: then again.
+    """
+    eventually(lambda: not UnderWay.count)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             _empty_once(case)
-        except OperationalError as error:
-            if attempt == ATTEMPTS or not isinstance(error.__cause__, DeadlockDetected):
+        except (OperationalError, CommandError) as error:
+            refused = error.__cause__ if isinstance(error, CommandError) else error
+            if attempt == ATTEMPTS or not isinstance(refused.__cause__, DeadlockDetected | LockNotAvailable):
                 raise
         else:
             return
