@@ -304,6 +304,19 @@ def test_turning_codes_on_and_off_leaves_the_browser_known(door: str, agent: Use
     assert sign_in(door, person.username, client=elsewhere).status_code == 429
 
 
+@pytest.mark.parametrize(("knows_the_old", "status"), [(True, 302), (False, 429)])
+def test_a_known_browser_stays_known_when_the_secret_key_is_changed(
+    knows_the_old: bool, status: int, agent: User, settings: Any
+) -> None:
+    browser = Client()
+    sign_in(DOORS[0], "samira", client=browser)
+    browser.cookies.pop("sessionid")
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY] * knows_the_old
+    settings.SECRET_KEY = settings.SECRET_KEY[::-1]
+    guess_from_everywhere()
+    assert sign_in(DOORS[0], "samira", client=browser).status_code == status
+
+
 @pytest.mark.parametrize("value", ["x", "InNhbWlyYSI:1:x", "\u00e9", ":" * 9])
 def test_a_made_up_cookie_is_no_known_browser(value: str, agent: User) -> None:
     browser = Client()
