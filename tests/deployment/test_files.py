@@ -4,6 +4,7 @@ import configparser
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -325,7 +326,6 @@ def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_ta
 ) -> None:
     """By default systemd would signal PostgreSQL's sessions too, which end at once."""
     service = unit["Service"]
-    assert {each.partition("=")[0] for each in service["Environment"].split()} <= SETTINGS
     assert service["KillMode"] == "mixed"
     layout = Layout(Path("/nowhere"))
     with pytest.MonkeyPatch.context() as patched:
@@ -337,6 +337,19 @@ def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_ta
             patched.delenv(name, raising=False)
         parts = processes(layout, Web("127.0.0.1", 8000, 2, 2))
     assert int(service["TimeoutStopSec"]) > sum(seconds for part in parts for _, seconds in part.stop)
+
+
+def test_commands_beside_the_systemd_unit_have_all_of_its_settings(unit: configparser.ConfigParser) -> None:
+    """With others, `prune` would delete what the service keeps."""
+    service = unit["Service"]
+    assert "Environment" not in service
+    (command,) = re.findall(r"```sh\nsudo (systemd-run .*?)```", OPERATORS, re.S)
+    words = shlex.split(command)
+    for name, option in (("User", "--uid"), ("WorkingDirectory", "--working-directory")):
+        assert f"{option}={service[name]}" in words
+    assert f"--property=EnvironmentFile={service['EnvironmentFile']}" in words
+    (settings,) = re.findall(rf"`{service['EnvironmentFile']}`.*?```ini\n(.*?)```", OPERATORS, re.S)
+    assert {line.partition("=")[0] for line in settings.splitlines()} <= SETTINGS
 
 
 def test_secrets_that_are_changed_are_all_that_hold_the_passwords(tmp_path: Path) -> None:
