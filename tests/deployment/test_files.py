@@ -295,11 +295,16 @@ def test_webs_that_do_not_answer_go_and_the_next_try_begins_as_this_one(
     [
         (r"\*\*An upgrade\*\*, with nobody waiting", "no-deps worker", "replace-web.sh"),
         (r"Then, in the overlay's folder", "deployment/codservice-worker", "apply -k .\n"),
+        (
+            r"A changed ConfigMap or Secret",
+            "rollout status --namespace codservice deployment/codservice-worker",
+            "/codservice-web",
+        ),
     ],
-    ids=["compose", "kubernetes"],
+    ids=["compose", "kubernetes", "a new key in kubernetes"],
 )
 def test_no_old_worker_is_left_when_the_first_new_web_answers(below: str, workers: str, webs: str) -> None:
-    """An old worker does not know the tasks of a new web."""
+    """An old worker knows neither the tasks of a new web nor its key."""
     (lines,) = re.findall(rf"{below}.*?```bash\n(.*?)```", OPERATORS, re.S)
 
     assert 0 < lines.find(workers) < lines.find(webs)
