@@ -20,13 +20,14 @@ from django.utils.safestring import SafeString
 from kombu import Queue
 
 from codservice import logs
+from codservice.accounts.security_log import Action, Outcome
 from codservice.celery import app
 from codservice.operations import tasks
 from tests.factories import AccountFactory, UserFactory, order_body
 from tests.harness.background import eventually, held_up
 from tests.harness.client import new_key
 from tests.harness.database import orders_refused
-from tests.harness.processes import free_port
+from tests.harness.processes import CHECKOUT, free_port
 from tests.harness.receivers import answer
 
 ORDERS = "/api/v1/orders"
@@ -235,6 +236,20 @@ def test_a_mailed_link_that_is_refused_or_fails_stays_a_secret(path, lines, db, 
 )  # fmt: skip
 def test_the_net_lets_ids_times_and_addresses_pass(text):
     assert json.loads(_line(f"before {text} after"))["event"] == f"before {text} after"
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_the_words_that_alarms_look_for_are_in_the_lines(readable):
+    """SECURITY.md names them for both kinds of lines."""
+    manual = (CHECKOUT / "SECURITY.md").read_text()
+    (alarm,) = re.findall(r"Set an\s+alarm(.*?)- \*\*", manual, re.S)
+    as_json, as_text = (re.findall("`([^` ]*[:=\\[][^` ]*)`", each) for each in alarm.split("lines are text"))
+    words = as_text if readable else as_json
+    assert len(words) == 3
+    record = logging.LogRecord("codservice.security", logging.WARNING, __file__, 1, "security", (), None)
+    record.__dict__.update(action=Action.ROLE.value, outcome=Outcome.REFUSED.value)
+    line = logs.formatter(readable=readable).format(record)
+    assert all(word in line for word in words)
 
 
 @pytest.mark.parametrize("readable", [True, False])
