@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from codservice import metrics
+from codservice import metrics, postgresql
 
 _broker = redis.Redis.from_url(settings.REDIS_URL, **settings.REDIS_CLIENT)
 
@@ -33,19 +33,16 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 def identity() -> str:
     """Return what tells our database from all others, even one restored from its backup. Raises DatabaseError."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT concat(system_identifier, '.', oid) FROM pg_control_system(), pg_database"
-            " WHERE datname = current_database()"
-        )
-        return str(cursor.fetchone()[0])
+    (found,) = postgresql.row(
+        "SELECT concat(system_identifier, '.', oid) FROM pg_control_system(), pg_database"
+        " WHERE datname = current_database()"
+    )
+    return str(found)
 
 
 def _database_problem() -> str:
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT current_setting('transaction_read_only') FROM django_migrations LIMIT 1")
-            found = cursor.fetchone()
+        found = postgresql.row("SELECT current_setting('transaction_read_only') FROM django_migrations LIMIT 1")
     except DatabaseError:
         found = None
     if found is None:  # it does not answer, or has no row yet: the first migration is under way

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from django.db import connection
 
+from codservice import postgresql
+
 logger = logging.getLogger(__name__)
 
 # The rest between two batches, as a multiple of the time of the last one, so that requests hardly notice.
@@ -47,10 +49,8 @@ def sweep(older_than: timedelta, *, dry_run: bool = False) -> Iterator[tuple[str
     The caller may stop the iteration; the next one goes on with what is left. Two at once do no harm. A sweep that
     fails does not stop those after it; at the end SweepsFailed names it.
     """
-    with connection.cursor() as cursor:
-        # By the database's clock, so that a host whose clock is wrong cannot delete what is new.
-        cursor.execute("SELECT now() - %s::interval", [older_than])
-        before = cursor.fetchone()[0]
+    # By the database's clock, so that a host whose clock is wrong cannot delete what is new.
+    before = postgresql.row("SELECT now() - %s::interval", [older_than])[0]
     failed: dict[str, Exception] = {}
     for name, each in SWEEPS.items():
         batches = each(before, dry_run=dry_run)
@@ -97,9 +97,7 @@ def old_rows(table: str, name: str, kept: timedelta, *, at: str, key: str = "id"
 
 
 def now() -> datetime:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        found: datetime = cursor.fetchone()[0]
+    found: datetime = postgresql.row("SELECT clock_timestamp()")[0]
     return found
 
 
@@ -144,9 +142,7 @@ def _note_set(at: datetime) -> None:
 
 
 def _was_set_lately(at: datetime) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(_SET_SINCE, [at - MISTRUST])
-        found = cursor.fetchone()
+    found = postgresql.row(_SET_SINCE, [at - MISTRUST])
     if found and found[0] > at:  # noted by a clock that was ahead, and set back while nobody looked
         _note_set(at)
     return found is not None

@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
+from codservice import postgresql
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
@@ -141,9 +142,10 @@ WHERE account_id = %s AND sku = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE
 
 def _lock(account_id: UUID, skus: list[str]) -> dict[str, _Known]:
     """Lock the account's products with these SKUs until the transaction ends, and return them by SKU."""
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK, [account_id, skus])
-        return {sku: _Known(id_, sku, in_stock, Record(*record)) for id_, sku, in_stock, *record in cursor.fetchall()}
+    return {
+        sku: _Known(id_, sku, in_stock, Record(*record))
+        for id_, sku, in_stock, *record in postgresql.rows(_LOCK, [account_id, skus])
+    }
 
 
 _NEW = Record._make((None, None, True, "", ""))  # defaults of a new product; its draft has name and price

@@ -18,10 +18,10 @@ from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
 from msgspec import Meta, Struct
 from uuid_utils.compat import uuid7
 
+from codservice import postgresql
 from codservice.accounts.actor import Actor
 from codservice.wire import Id, dump_json
 from webhooks import events
@@ -203,9 +203,7 @@ def _apply(
         for index, update in enumerate(updates)
     ]
     parameters: dict[str, Any] = {"updates": dump_json(sent).decode(), "account": account_id, "skus": skus, "ids": ids}
-    with connection.cursor() as cursor:
-        cursor.execute(_APPLY, parameters | {"actor": actor.name, "user": actor.user_id} | events.parameters())
-        rows = cursor.fetchall()
+    rows = postgresql.rows(_APPLY, parameters | {"actor": actor.name, "user": actor.user_id} | events.parameters())
     products = [_Named(*row) for _, *row in rows]
     if count := sum(product.is_changed is True for product in products):
         events.after_writing({Event.Kind.INVENTORY_UPDATED: count}, deliveries=rows[0][0])
@@ -285,9 +283,7 @@ def write(account_id: UUID, changes: Sequence[Change], *, actor: Actor) -> None:
     It holds the locks of the account and of the products.
     """
     parameters: dict[str, Any] = {"changes": dump_json(changes).decode(), "account": account_id}
-    with connection.cursor() as cursor:
-        cursor.execute(_WRITE, parameters | {"actor": actor.name, "user": actor.user_id})
-        (at,) = cursor.fetchone()
+    (at,) = postgresql.row(_WRITE, parameters | {"actor": actor.name, "user": actor.user_id})
     events.publish([told for change in changes for told in _told(account_id, change, at)])
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Sum
 
-from codservice.postgresql import take_time
+from codservice import postgresql
 from orders.models import OrderCount
 
 _RECOUNTING = 0x636E7473  # the advisory lock held while recounting
@@ -29,12 +29,11 @@ def by_status(**whose: Any) -> dict[str, int]:
 
 def total(account_id: UUID, statuses: Sequence[str]) -> int:
     """How many of the account's orders have one of the statuses."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT coalesce(sum(delta), 0)::bigint FROM orders_ordercount WHERE account_id = %s AND status = ANY(%s)",
-            [account_id, list(statuses)],
-        )
-        return cursor.fetchone()[0]
+    (count,) = postgresql.row(
+        "SELECT coalesce(sum(delta), 0)::bigint FROM orders_ordercount WHERE account_id = %s AND status = ANY(%s)",
+        [account_id, list(statuses)],
+    )
+    return count
 
 
 # One statement, so that a concurrent sum sees either all the old rows or the new one. Rows that another fold has
@@ -63,7 +62,7 @@ def fold(at_least: int) -> int:
 def problem() -> str:
     """What is wrong with the counts, for `check_service`; empty if nothing is."""
     with transaction.atomic(), connection.cursor() as cursor:
-        take_time(cursor)
+        postgresql.take_time(cursor)
         cursor.execute(f"SELECT count(DISTINCT account_id) FROM ({_WRONG}) AS wrong")  # noqa: S608  (our own text)
         count = cursor.fetchone()[0]
     if not count:
@@ -77,7 +76,7 @@ def recount() -> int:
     Only one recount runs at a time: a second would add once more what the first has not committed yet.
     """
     with transaction.atomic(), connection.cursor() as cursor:
-        take_time(cursor)
+        postgresql.take_time(cursor)
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_RECOUNTING])
         cursor.execute(f"INSERT INTO orders_ordercount (account_id, status, delta) {_WRONG}")
         return cursor.rowcount

@@ -17,9 +17,7 @@ from decimal import Decimal
 from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 from uuid import UUID
 
-from django.db import connection
-
-from codservice import days
+from codservice import days, postgresql
 from orders.cancel_reasons import counted_as
 from orders.models import CallNote, DayFigure
 
@@ -257,9 +255,7 @@ SELECT EXISTS (SELECT FROM orders_order WHERE account_id = %(account)s), EXISTS 
 
 
 def outlook(account_id: UUID) -> Outlook:
-    with connection.cursor() as cursor:
-        cursor.execute(_OUTLOOK, {"account": account_id, "most": MOST_UNSUMMED})
-        return Outlook(*cursor.fetchone())
+    return Outlook(*postgresql.row(_OUTLOOK, {"account": account_id, "most": MOST_UNSUMMED}))
 
 
 def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dimension] = frozenset()) -> Summary:
@@ -273,17 +269,15 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     by_day: dict[date | None, Figures] = {}  # None: all other days
     parts: dict[Dimension, list[Figures]] = defaultdict(list)
     others: dict[Dimension, Figures] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(_reading({Dimension.ALL, *dimensions}), asked)
-        for name, day, key, *figures in cursor.fetchall():
-            dimension = Dimension(name)
-            row = Figures(day.isoformat() if day else key or "", *map(number, COLUMNS, figures))
-            if dimension == Dimension.ALL:
-                by_day[day] = row
-            elif key is None:
-                others[dimension] = row
-            else:
-                parts[dimension].append(row)
+    for name, day, key, *figures in postgresql.rows(_reading({Dimension.ALL, *dimensions}), asked):
+        dimension = Dimension(name)
+        row = Figures(day.isoformat() if day else key or "", *map(number, COLUMNS, figures))
+        if dimension == Dimension.ALL:
+            by_day[day] = row
+        elif key is None:
+            others[dimension] = row
+        else:
+            parts[dimension].append(row)
     period = [by_day[day] for day in sorted(filter(None, by_day)) if first <= day <= last]
     ever = together(by_day.values())
     waiting = ever.new_count - ever.decided_count, ever.new_amount - ever.confirmed_amount - ever.refused_amount
@@ -328,9 +322,7 @@ def arrivals(account_id: UUID) -> list[tuple[date, int]]:
     asked = parameters(
         account_id, first=date.min, last=date.max, today=days.today(), dimensions=[], step=STEP, most=MOST_PASSED
     )
-    with connection.cursor() as cursor:
-        cursor.execute(_ARRIVALS, asked)
-        return [(day, int(count)) for day, count in cursor.fetchall()]
+    return [(day, int(count)) for day, count in postgresql.rows(_ARRIVALS, asked)]
 
 
 def number(name: str, value: Any) -> Any:

@@ -22,8 +22,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from codservice import days
-from codservice.postgresql import take_time
+from codservice import days, postgresql
 from orders import daily
 from orders.daily import COLUMNS, STEP, Dimension
 
@@ -108,9 +107,7 @@ def take_changed(cursor: Any, account_id: UUID | None) -> tuple[set[date], bool]
 
 def due() -> list[UUID]:
     """The accounts for which `sum_up` has something to do: after a clock was set back, then longest waiting first."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DUE, {"late": LATE, "set_back": daily.SET_BACK})
-        return [account_id for (account_id,) in cursor.fetchall()]
+    return [account_id for (account_id,) in postgresql.rows(_DUE, {"late": LATE, "set_back": daily.SET_BACK})]
 
 
 def sum_up(account_id: UUID) -> bool:
@@ -133,7 +130,7 @@ def sum_up(account_id: UUID) -> bool:
         if not (found := cursor.fetchone()):
             return False
         until, is_ahead = found
-        take_time(cursor)  # in vain it would be tried every minute, before all others
+        postgresql.take_time(cursor)  # in vain it would be tried every minute, before all others
         # Separate statements, so that each sees at least what the one before it has found.
         over = complete_until(cursor) - daily.SET_BACK
         again, more = take_changed(cursor, account_id)
@@ -178,7 +175,7 @@ WHERE until <= now() - %(set_back)s
 def problem() -> str:
     """What is wrong with the sums, for `check_service`; empty if nothing is. Compares new orders with `counts`."""
     with transaction.atomic(), connection.cursor() as cursor:
-        take_time(cursor)
+        postgresql.take_time(cursor)
         cursor.execute(_WRONG, {"set_back": daily.SET_BACK})
         (count,) = cursor.fetchone()
     if not count:
@@ -209,11 +206,9 @@ def weeks() -> tuple[Iterator[tuple[UUID | None, list[date]]], int]:
 
     They are made one by one; of each account only the first and the last day are held.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_SPANS)
-        spans = [
-            (account, range(first.toordinal(), last.toordinal() + 1)) for account, first, last in cursor.fetchall()
-        ]
+    spans = [
+        (account, range(first.toordinal(), last.toordinal() + 1)) for account, first, last in postgresql.rows(_SPANS)
+    ]
     found = (
         (account, [date.fromordinal(number) for number in some[at : at + STEP]])
         for account, some in spans

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import connection, models
 from uuid_utils.compat import uuid7
 
+from codservice import postgresql
 from codservice.accounts.actor import Actor
 from codservice.errors import Errors, Invalid
 from codservice.wire import dump_json
@@ -127,9 +128,7 @@ def orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | N
     """The ids of the account's orders by external id, for these `external_ids`; no statement if there are none."""
     if not (wanted := external_ids - {None}):
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_WITH_EXTERNAL_IDS, [list(wanted), account_id])
-        return dict(cursor.fetchall())
+    return dict(postgresql.rows(_WITH_EXTERNAL_IDS, [list(wanted), account_id]))
 
 
 def _complete(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Product]) -> None:
@@ -232,9 +231,7 @@ def _insert(account_id: UUID, rows: Sequence[Row], actor: Actor) -> dict[UUID, d
         "actor": actor.name,
         "user": actor.user_id,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_statement(), parameters | events.parameters())
-        written = cursor.fetchone()
+    written = postgresql.row(_statement(), parameters | events.parameters())
     if written is None:
         return {}
     deliveries, created_at, ids = written

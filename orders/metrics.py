@@ -4,9 +4,8 @@ import logging
 
 import redis
 from django.core.cache import cache
-from django.db import connection
 
-from codservice import metrics
+from codservice import metrics, postgresql
 from orders.models import Status
 
 logger = logging.getLogger(__name__)
@@ -36,9 +35,7 @@ def register() -> None:
 
 def count_pending() -> None:
     """Count the pending orders, for whichever host is asked for /metrics next. Without Redis, the count is lost."""
-    with connection.cursor() as cursor:
-        cursor.execute(_PENDING, [Status.PENDING])
-        counts = cursor.fetchone()
+    counts = postgresql.row(_PENDING, [Status.PENDING])
     try:
         cache.set(_KEY, counts, _KEPT)
     except redis.RedisError as error:

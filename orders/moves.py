@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from django.db import connection
-
+from codservice import postgresql
 from codservice.accounts.actor import Actor
 from codservice.wire import dump_json
 from orders.models import Move, Order, Status
@@ -83,15 +82,14 @@ def write(steps: Sequence[Step], actor: Actor) -> None:
         }
         for step in steps
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _WRITE,
-            {
-                "orders": dump_json(orders).decode(),
-                "steps": dump_json(history).decode(),
-                "actor": actor.name,
-                "user": actor.user_id,
-                **events.parameters_with([told(step.order, step.event, status=step.to_status) for step in steps]),
-            },
-        )
-        events.after_writing(Counter(str(step.event) for step in steps), deliveries=cursor.fetchone()[0])
+    (deliveries,) = postgresql.row(
+        _WRITE,
+        {
+            "orders": dump_json(orders).decode(),
+            "steps": dump_json(history).decode(),
+            "actor": actor.name,
+            "user": actor.user_id,
+            **events.parameters_with([told(step.order, step.event, status=step.to_status) for step in steps]),
+        },
+    )
+    events.after_writing(Counter(str(step.event) for step in steps), deliveries=deliveries)

@@ -8,12 +8,11 @@ from datetime import date, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import connection
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from codservice import days
+from codservice import days, postgresql
 from codservice.accounts.models import Account
 from codservice.i18n_tags import counted
 from orders.models import CallNote
@@ -64,13 +63,15 @@ ORDER BY product.stock_quantity - sold.units, product.sku LIMIT %(shown)s
 
 def running_out(account: Account) -> list[UUID]:
     """The ids of all products that `short_stock` means."""
-    rows = _ask(_SHORT, account.id, since=days.today() - timedelta(days=SOLD_DAYS - 1), shown=None)
+    since = days.today() - timedelta(days=SOLD_DAYS - 1)
+    rows = postgresql.rows(_SHORT, {"account": account.id, "since": since, "shown": None})
     return [id_ for id_, *_rest in rows]
 
 
 def short_stock(account: Account, today: date) -> Need | None:
     """Products of which fewer are left than were ordered in the last SOLD_DAYS."""
-    rows = _ask(_SHORT, account.id, since=today - timedelta(days=SOLD_DAYS - 1))
+    since = today - timedelta(days=SOLD_DAYS - 1)
+    rows = postgresql.rows(_SHORT, {"account": account.id, "since": since, "shown": SHOWN})
     if not rows:
         return None
     title = ngettext(
@@ -138,7 +139,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
 
     since = days.start_of(today - timedelta(days=CALLED_DAYS))
     nothing_new = [outcome.value for outcome in CallNote.NOTHING_NEW]
-    asked = _ask(_WRONG, account.id, since=since, nothing_new=nothing_new, most=MOST)
+    values = {"account": account.id, "since": since, "nothing_new": nothing_new, "most": MOST}
+    asked = postgresql.rows(_WRONG, values)
     rows = [row for row in asked if phones.e164_or_none(row[3]) == row[2]]
     if not rows:
         return None
@@ -171,7 +173,7 @@ WHERE upload.account_id = %(account)s AND upload.finished_at IS NOT NULL AND ref
 
 def refused_rows(account: Account, today: date) -> Need | None:
     """Rows of the last files that were refused."""
-    rows = _ask(_REFUSED, account.id)
+    rows = postgresql.rows(_REFUSED, {"account": account.id, "shown": SHOWN})
     if not rows:
         return None
     title = ngettext(
@@ -183,12 +185,6 @@ def refused_rows(account: Account, today: date) -> Need | None:
         title % {"count": counted(rows[0][3])},
         [Line(name, counted(count), reverse("account-upload", args=[id_])) for id_, name, count, _all in rows],
     )
-
-
-def _ask(statement: str, account_id: UUID, **values: object) -> list[tuple]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"account": account_id, "shown": SHOWN, **values})
-        return cursor.fetchall()
 
 
 NEEDS: list[Callable[[Account, date], Need | None]] = [wrong_numbers, refused_rows, short_stock, failing_webhooks]

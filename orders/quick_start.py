@@ -6,7 +6,6 @@ It also shows what has arrived so far, of orders and webhooks, so it is in the r
 from typing import Any
 
 from django.contrib import messages
-from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -15,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_safe
 
+from codservice import postgresql
 from codservice.accounts.account_page import account_page, switch
 from codservice.accounts.key_format import TEST
 from codservice.accounts.models import Account, ApiKey, TooManyKeys
@@ -86,9 +86,7 @@ WHERE w.account_id = %s AND w.deleted_at IS NULL AND d.status = 'delivered' ORDE
 
 def progress_of(account: Account) -> dict[str, Any]:
     """The first `order`, and the first acknowledged `delivery` among each webhook's newest; None if there is none."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ACKNOWLEDGED, [LOOKED_THROUGH, account.id])
-        found = cursor.fetchone()
+    found = postgresql.row(_ACKNOWLEDGED, [LOOKED_THROUGH, account.id])
     return {
         "order": Order.objects.filter(account=account).order_by("created_at", "id").only("id", "created_at").first(),
         "delivery": found and {"id": found[0], "finished_at": found[1]},

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import msgspec
 from django.contrib.postgres.fields import ArrayField
-from django.db import connection
 from django.db.models import Func, JSONField, QuerySet
 
+from codservice import postgresql
 from orders.models import Order
 
 
@@ -62,9 +62,7 @@ FROM orders_order o WHERE id = %s AND account_id = %s
 
 def read(account_id: UUID, order_id: UUID) -> dict[str, Any]:
     """One order as a row of `with_detail(Order.objects).values()`. Raises Order.DoesNotExist."""
-    with connection.cursor() as cursor:
-        cursor.execute(_READ, [order_id, account_id])
-        found = cursor.fetchone()
+    found = postgresql.row(_READ, [order_id, account_id])
     if found is None:
         raise Order.DoesNotExist
     row = dict(zip(_NAMES, found, strict=True))

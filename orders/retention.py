@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 
-from codservice.postgresql import take_time
+from codservice import postgresql
 from orders import anonymising
 from orders.models import ENDED, Order
 from webhooks import redaction
@@ -66,7 +66,7 @@ def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str
 
 def _count(statement: str, parameters: dict[str, Any]) -> int:
     with transaction.atomic(), connection.cursor() as cursor:
-        take_time(cursor)
+        postgresql.take_time(cursor)
         cursor.execute(statement, parameters)
         count: int = cursor.fetchone()[0]
     return count
@@ -94,9 +94,7 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
         return
     at, id_, size = datetime.min.replace(tzinfo=UTC), UUID(int=0), LOOK
     while size == LOOK:
-        with connection.cursor() as cursor:
-            cursor.execute(_OLD_TESTS, {**parameters, "look": LOOK, "at": at, "id": id_})
-            old = cursor.fetchall()
+        old = postgresql.rows(_OLD_TESTS, {**parameters, "look": LOOK, "at": at, "id": id_})
         size = len(old)
         if not old:
             yield {"test_orders": 0}

@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Upper
 
+from codservice import postgresql
 from codservice.long_lists import IsOneOf
 from orders import daily, day_sums
 from orders.models import Order
@@ -39,19 +40,17 @@ def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q
     They include orders whose `external_id` is `text` or whose second phone is `phone`, which other indexes find.
     """
     texts = [text, number] if re.fullmatch(r"\+?[0-9]*", number) else [text]  # a phone has nothing but these
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT upper(%s), upper(%s), through FROM orders_searchable"
-            " WHERE account_id = %s AND through < clock_timestamp() - %s",
-            [texts[0], texts[-1], account_id, daily.SET_BACK],
-        )
-        *texts, through = cursor.fetchone() or ("", None)
+    *texts, through = postgresql.row(
+        "SELECT upper(%s), upper(%s), through FROM orders_searchable"
+        " WHERE account_id = %s AND through < clock_timestamp() - %s",
+        [texts[0], texts[-1], account_id, daily.SET_BACK],
+    ) or ("", None)
     if min(map(len, texts)) < LENGTH:
         return Q()
     hashes = {"of_text": _hashes(account_id, texts[:1]), "of_number": _hashes(account_id, texts[-1:])}
-    with connection.cursor() as cursor:
-        cursor.execute(_FOUND, {"account": account_id, "text": text, "phone": phone, "share": SHARE, **hashes})
-        (is_all, ids) = cursor.fetchone()
+    (is_all, ids) = postgresql.row(
+        _FOUND, {"account": account_id, "text": text, "phone": phone, "share": SHARE, **hashes}
+    )
     return Q() if is_all else Q(IsOneOf("pk", ids)) | Q(created_at__gt=through)
 
 

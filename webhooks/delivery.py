@@ -23,6 +23,7 @@ from uuid import UUID
 from cryptography.fernet import InvalidToken
 from django.db import DatabaseError, OperationalError, close_old_connections, connection
 
+from codservice import postgresql
 from webhooks import queue, retries, secrets
 from webhooks.posts import NO_SECRET, UNRECORDED, Outcome, Post
 
@@ -209,9 +210,8 @@ def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, Renewed]:
     """
     close_old_connections()
     begin_by = time.monotonic() + BEGIN_WITHIN
-    with connection.cursor() as cursor:
-        cursor.execute(_RENEW, {"token": token, "ids": list(delivery_ids), "lease": LEASE})  # type: ignore[dict-item]
-        return {id_: Renewed(begin_by, url, _readable(*both)) for id_, url, *both in cursor.fetchall()}
+    renewed = postgresql.rows(_RENEW, {"token": token, "ids": list(delivery_ids), "lease": LEASE})
+    return {id_: Renewed(begin_by, url, _readable(*both)) for id_, url, *both in renewed}
 
 
 _RELEASE = """

@@ -10,7 +10,7 @@ from django.db import connection
 from msgspec import Struct
 from uuid_utils.compat import uuid7
 
-from codservice import logs
+from codservice import logs, postgresql
 from codservice.errors import Invalid
 from codservice.wire import Id, dump_json
 from webhooks import metrics, wakeup
@@ -112,9 +112,8 @@ def publish(changes: Sequence[Told]) -> None:
     """
     if not connection.in_atomic_block:
         raise RuntimeError("events.publish must run in the transaction of the change that it tells of.")
-    with connection.cursor() as cursor:
-        cursor.execute(_PUBLISH, parameters_with(changes))
-        after_writing(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
+    (deliveries,) = postgresql.row(_PUBLISH, parameters_with(changes))
+    after_writing(Counter(str(change.kind) for change in changes), deliveries=deliveries)
 
 
 def parameters_with(changes: Sequence[Told]) -> dict[str, Any]:
@@ -167,20 +166,18 @@ def ping(account_id: UUID, webhook_id: UUID, *, kind: str | None = None, example
     """
     kind = kind or Event.PING
     told: dict[str, Any] = {"data": PingEvent(webhook_id)} if example is None else {"data": example, "example": True}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _PING,
-            {
-                "account_id": account_id,
-                "webhook_id": webhook_id,
-                "event_id": uuid7(),
-                "kind": kind,
-                "head": dump_json({"event": kind})[:-1].decode(),  # of the body, before and after the database's time
-                "rest": dump_json(told)[1:].decode(),
-                "request_id": logs.request_id(),
-            },
-        )
-        row = cursor.fetchone()
+    row = postgresql.row(
+        _PING,
+        {
+            "account_id": account_id,
+            "webhook_id": webhook_id,
+            "event_id": uuid7(),
+            "kind": kind,
+            "head": dump_json({"event": kind})[:-1].decode(),  # of the body, before and after the database's time
+            "rest": dump_json(told)[1:].decode(),
+            "request_id": logs.request_id(),
+        },
+    )
     if row is None:
         raise off_or_gone(account_id, webhook_id)
     metrics.count_events(Event.PING, 1)

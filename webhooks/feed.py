@@ -20,8 +20,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core import signing
-from django.db import connection
 
+from codservice import postgresql
 from codservice.errors import Invalid, Refused
 from webhooks.models import Event
 
@@ -121,20 +121,18 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
     Without `kinds`, events of all kinds. Raises CursorExpired.
     """
     event_id = after.event_id if after else LAST_ID
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _PAGE,
-            {
-                "account_id": account_id,
-                "kinds": list(kinds or Event.Kind.values),
-                "position": after and after.position,
-                "at": after.at if after and event_id != LAST_ID else "infinity",
-                "event_id": event_id,
-                "shown": SHOWN,
-                "limit": limit + 1,
-            },
-        )
-        rows = cursor.fetchall()
+    rows = postgresql.rows(
+        _PAGE,
+        {
+            "account_id": account_id,
+            "kinds": list(kinds or Event.Kind.values),
+            "position": after and after.position,
+            "at": after.at if after and event_id != LAST_ID else "infinity",
+            "event_id": event_id,
+            "shown": SHOWN,
+            "limit": limit + 1,
+        },
+    )
     horizon, future, at = rows[0][:3]
     # The second case: the cursor is from after the backup that was restored.
     if after is not None and (after.at < at - EXPIRES or after.position >= future):

@@ -1,11 +1,12 @@
 """The state of the queue of deliveries: SQL for what is waiting, and figures for `/readyz` and operators."""
 
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
+from codservice import postgresql
 from codservice.operations import duties
 from webhooks import retries
 
@@ -96,12 +97,12 @@ SELECT count(*) FROM ({_DUE_OF_LANES} LIMIT {MOST_COUNTED}) AS counted
 
 def count_due() -> int:
     """Count the deliveries that are due, including those under way; at most MOST_COUNTED."""
-    return _one(_DUE)
+    return postgresql.row(_DUE)[0]
 
 
 def count_claims() -> int:
     """Count the attempts that workers have claimed and not settled."""
-    return _one(f"SELECT count(*) FROM {UNDER_WAY}")  # noqa: S608  (of our own text)
+    return postgresql.row(f"SELECT count(*) FROM {UNDER_WAY}")[0]  # noqa: S608  (of our own text)
 
 
 def oldest_due() -> float:
@@ -110,18 +111,12 @@ def oldest_due() -> float:
     Deliveries to webhooks that are being posted to, or that fail while any worker is alive, do not count: they wait for
     their receivers.
     """
-    return _one(_OLDEST_DUE, {"with_failing": not _a_worker_lives()})
+    return postgresql.row(_OLDEST_DUE, {"with_failing": not _a_worker_lives()})[0]
 
 
 def _a_worker_lives() -> bool:
     age = duties.age("worker")
     return age is not None and age < LATE
-
-
-def _one(sql: str, parameters: dict[str, Any] | None = None) -> Any:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return cursor.fetchone()[0]
 
 
 def problem() -> str:

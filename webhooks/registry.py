@@ -14,7 +14,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from codservice import stops
+from codservice import postgresql, stops
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
@@ -196,9 +196,7 @@ def drop_left_over() -> int:
     No batch begins after WORKER_SECONDS, nor once the worker stops.
     """
     until = time.monotonic() + WORKER_SECONDS
-    with connection.cursor() as cursor:
-        cursor.execute(_ENDED_AND_WAITING)
-        ended = [webhook_id for (webhook_id,) in cursor.fetchall()]
+    ended = [webhook_id for (webhook_id,) in postgresql.rows(_ENDED_AND_WAITING)]
     return sum(_drop_pending(webhook_id, until=until) for webhook_id in ended)
 
 
@@ -245,9 +243,7 @@ _PENDING = " UNION ALL ".join(
 
 
 def _has_pending(webhook_id: UUID) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(_PENDING, {"id": webhook_id})
-        return cursor.fetchone() is not None
+    return postgresql.row(_PENDING, {"id": webhook_id}) is not None
 
 
 def _wait_for_begun(webhook_id: UUID, *, since: float) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 
+from codservice import postgresql
 from codservice.accounts.security_log import Action
 from codservice.errors import Invalid, Refused
 from webhooks import events, registry, wakeup
@@ -51,9 +52,7 @@ def resend(ids: Sequence[UUID]) -> list[UUID]:
     now, and its schedule goes on from there; one that is under way or due already keeps its attempt. Dropped ones,
     those of a webhook that is deleted or off, and those with MOST_ATTEMPTS are left alone.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_RESEND, {"ids": list(ids), "most": MOST_ATTEMPTS})
-        resent = [id_ for (id_,) in cursor.fetchall()]
+    resent = [id_ for (id_,) in postgresql.rows(_RESEND, {"ids": list(ids), "most": MOST_ATTEMPTS})]
     if resent:
         wakeup.after_commit()
     return resent

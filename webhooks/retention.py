@@ -9,9 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
+from codservice import postgresql
 from webhooks import feed
 from webhooks.feed import LAST_ID, first_id
 from webhooks.models import Webhook
@@ -88,9 +89,7 @@ def events(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
 
 def _out_of_the_feed(before: datetime) -> datetime:
     """Return `before` or the time since which the feed keeps events, whichever is earlier."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT least(%s, now() - %s::interval)", [before, feed.KEPT])
-        return cursor.fetchone()[0]
+    return postgresql.row("SELECT least(%s, now() - %s::interval)", [before, feed.KEPT])[0]
 
 
 def webhooks(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
@@ -123,8 +122,7 @@ def _in_pages(
     statement = sql.format(**(_COUNTING if dry_run else _DOING))
     last, size = dict.fromkeys(key, UUID(int=0)), BATCH
     while size == BATCH:
-        with connection.cursor() as cursor:
-            cursor.execute(statement, {**parameters, **last, "batch": BATCH})
-            row = cursor.fetchone() or (*(0 for _ in names), 0, *last.values())
+        found = postgresql.row(statement, {**parameters, **last, "batch": BATCH})
+        row = found or (*(0 for _ in names), 0, *last.values())
         size, last = row[len(names)], dict(zip(key, row[len(names) + 1 :], strict=True))
         yield dict(zip(names, row, strict=False))

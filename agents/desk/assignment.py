@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents.models import Assignment
+from codservice import postgresql
 from codservice.accounts import security_log
 from codservice.accounts.models import Account, User
 from codservice.accounts.security_log import Action
@@ -82,9 +83,7 @@ def warning(agent: User, account_ids: Iterable[UUID]) -> str:
 
 
 def _unserved(agent: User, account_ids: Iterable[UUID]) -> list[str]:
-    with connection.cursor() as cursor:
-        cursor.execute(_UNSERVED, {"agent": agent.pk, "accounts": list(account_ids)})
-        return [name for (name,) in cursor.fetchall()]
+    return [name for (name,) in postgresql.rows(_UNSERVED, {"agent": agent.pk, "accounts": list(account_ids)})]
 
 
 def _in_words(agent: User, names: Iterable[str]) -> str:
@@ -130,9 +129,8 @@ class Nobodys(NamedTuple):
 
 def nobodys() -> list[Nobodys]:
     """The merchants with waiting orders that no agent serves, for supervisors to see. By one statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NOBODYS, {"group": AGENTS, "counted_to": Nobodys.COUNTED_TO, "most": MOST_UNSERVED})
-        return [Nobodys(*row) for row in cursor.fetchall()]
+    values = {"group": AGENTS, "counted_to": Nobodys.COUNTED_TO, "most": MOST_UNSERVED}
+    return [Nobodys(*row) for row in postgresql.rows(_NOBODYS, values)]
 
 
 def of(agent: User) -> Assignment:

@@ -5,10 +5,10 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
@@ -16,6 +16,7 @@ from uuid_utils.compat import uuid7
 from agents.desk import assignment, hours
 from agents.desk.planning import SKIPPED_FOR
 from agents.models import Claim, ClaimQuerySet
+from codservice import postgresql
 from codservice.accounts.models import User
 from codservice.bidi import unturned
 from codservice.errors import Refused
@@ -149,9 +150,7 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
     """
     values = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "first": first, **hours.parameters()}
     while True:
-        with connection.cursor() as cursor:
-            cursor.execute(_NEXT, values)
-            claim_id, phone = cursor.fetchone()
+        claim_id, phone = postgresql.row(_NEXT, values)
         if claim_id is not None or phone is None:
             return claim_id
 
@@ -171,10 +170,7 @@ def take(order_id: UUID, *, agent: User) -> UUID:
 
 
 def _claim(phone: str, agent: User) -> UUID:
-    values: dict[str, Any] = {"claim": uuid7(), "phone": phone, "agent": agent.id, "lease": LEASE}
-    with connection.cursor() as cursor:
-        cursor.execute(_TAKE, values)
-        row = cursor.fetchone()
+    row = postgresql.row(_TAKE, {"claim": uuid7(), "phone": phone, "agent": agent.id, "lease": LEASE})
     if row is None:
         name = unturned(callers([phone]).get(phone, "?"))
         raise HeldByAnother(_("%(name)s is calling this customer.") % {"name": name})
@@ -183,10 +179,7 @@ def _claim(phone: str, agent: User) -> UUID:
 
 def renew(claim_id: UUID, *, agent: User) -> Held | None:
     """Renew the lease of an agent at work. None if the claim is no longer theirs."""
-    values: dict[str, Any] = {"claim": claim_id, "agent": agent.id, "lease": LEASE}
-    with connection.cursor() as cursor:
-        cursor.execute(_RENEW, values)
-        row = cursor.fetchone()
+    row = postgresql.row(_RENEW, {"claim": claim_id, "agent": agent.id, "lease": LEASE})
     return Held(*row) if row else None
 
 
@@ -243,6 +236,4 @@ def shorten() -> int:
     longer than a skipped one, and so is one whose next try would come later than any merchant's rules say.
     """
     longest = timedelta(days=hours.AHEAD + 1)
-    with connection.cursor() as cursor:
-        cursor.execute(_SHORTEN, {"lease": LEASE, "skipped_for": SKIPPED_FOR, "longest": longest})  # type: ignore[dict-item]
-        return cursor.fetchone()[0]
+    return postgresql.row(_SHORTEN, {"lease": LEASE, "skipped_for": SKIPPED_FOR, "longest": longest})[0]

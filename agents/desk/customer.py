@@ -14,6 +14,7 @@ from django.db import connection
 
 from agents.desk import claims, scripts
 from agents.desk.scripts import Script
+from codservice import postgresql
 from codservice.accounts.models import Account, User
 from codservice.bidi import unturned
 from codservice.i18n_tags import listed
@@ -162,22 +163,20 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
 def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
     """The customer's pending orders, oldest first, and decided orders, newest first."""
     pending, earlier = [], []
-    with connection.cursor() as cursor:
-        cursor.execute(_THEIRS, {"phone": phone, "earlier": MOST_EARLIER})
-        for row in cursor.fetchall():
-            order = Order.from_db(connection.alias, COLUMNS, row[: len(COLUMNS)])
-            shop, french, arabic, products, *lists = row[len(COLUMNS) :]
-            order.account = Account(id=order.account_id, name=shop)
-            if order.status != Status.PENDING:
-                earlier.append(order)
-                continue
-            decoded = ([msgspec.json.decode(each) for each in rows] for rows in lists)
-            entry = _whole(order, dict(zip(BELONGING, decoded, strict=True)))
-            entry.has_older = max(len(entry.call_notes), len(entry.edits)) > MOST_LATEST
-            del entry.call_notes[MOST_LATEST:], entry.edits[MOST_LATEST:]
-            _add_products(entry.lines, [msgspec.json.decode(each) for each in products])
-            entry.scripts = scripts.of_order(order, entry.lines, french=french, arabic=arabic)
-            pending.append(entry)
+    for row in postgresql.rows(_THEIRS, {"phone": phone, "earlier": MOST_EARLIER}):
+        order = Order.from_db(connection.alias, COLUMNS, row[: len(COLUMNS)])
+        shop, french, arabic, products, *lists = row[len(COLUMNS) :]
+        order.account = Account(id=order.account_id, name=shop)
+        if order.status != Status.PENDING:
+            earlier.append(order)
+            continue
+        decoded = ([msgspec.json.decode(each) for each in rows] for rows in lists)
+        entry = _whole(order, dict(zip(BELONGING, decoded, strict=True)))
+        entry.has_older = max(len(entry.call_notes), len(entry.edits)) > MOST_LATEST
+        del entry.call_notes[MOST_LATEST:], entry.edits[MOST_LATEST:]
+        _add_products(entry.lines, [msgspec.json.decode(each) for each in products])
+        entry.scripts = scripts.of_order(order, entry.lines, french=french, arabic=arabic)
+        pending.append(entry)
     return pending, earlier
 
 
@@ -207,9 +206,7 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
 
     A handwritten statement, because every open call screen asks every few seconds.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_GLANCE, {"claim": claim_id, "agent": agent.pk})
-        rows = cursor.fetchall()
+    rows = postgresql.rows(_GLANCE, {"claim": claim_id, "agent": agent.pk})
     return Glance(rows[0][0], {id_: version for _left, id_, version in rows if id_}) if rows else None
 
 
@@ -293,9 +290,7 @@ def duplicates(order_ids: Sequence[UUID]) -> dict[UUID, list[Duplicate]]:
     """
     found: dict[UUID, list[Duplicate]] = {order_id: [] for order_id in order_ids}
     if found:
-        with connection.cursor() as cursor:
-            values = {"ids": list(found), "most": MOST_DUPLICATES, "duplicate": CancelReason.DUPLICATE.value}
-            cursor.execute(_DUPLICATES, values)
-            for of_id, order_id, status, *rest in cursor.fetchall():
-                found[of_id].append(Duplicate(order_id, Status(status), *rest))
+        values = {"ids": list(found), "most": MOST_DUPLICATES, "duplicate": CancelReason.DUPLICATE.value}
+        for of_id, order_id, status, *rest in postgresql.rows(_DUPLICATES, values):
+            found[of_id].append(Duplicate(order_id, Status(status), *rest))
     return found

@@ -9,11 +9,11 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
 from django.utils import timezone
 
 from agents import public_holidays
 from agents.models import CallingRules
+from codservice import postgresql
 from codservice.days import today
 
 OVERDUE = timedelta(minutes=15)  # of calling hours, after which any agent may make another's promised call
@@ -114,19 +114,17 @@ def _usual() -> dict[str, Any]:
 def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Windows]:
     """The windows of the orders' merchants from today on, in order of time."""
     windows: dict[UUID, Windows] = {}
-    with connection.cursor() as cursor:
-        values = {**parameters(), "orders": list(order_ids), "days": days}
-        cursor.execute(f"{_OF_ORDERS} ORDER BY opens_at", values)
-        for account_id, *times in cursor.fetchall():
-            windows.setdefault(account_id, []).append(Window(*times))
+    values = {**parameters(), "orders": list(order_ids), "days": days}
+    for account_id, *times in postgresql.rows(f"{_OF_ORDERS} ORDER BY opens_at", values):
+        windows.setdefault(account_id, []).append(Window(*times))
     return windows
 
 
 def of_account(account_id: UUID, days: int) -> Windows:
     """The merchant's windows for today and the given number of days after it."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"{_OF_ACCOUNT} ORDER BY opens_at", {**parameters(), "account": account_id, "days": days})
-        return [Window(opens_at, closes_at) for _account_id, opens_at, closes_at in cursor.fetchall()]
+    values = {**parameters(), "account": account_id, "days": days}
+    found = postgresql.rows(f"{_OF_ACCOUNT} ORDER BY opens_at", values)
+    return [Window(opens_at, closes_at) for _account_id, opens_at, closes_at in found]
 
 
 def of_customer(order_ids: Collection[UUID], days: int) -> Windows:

@@ -12,7 +12,7 @@ from agents.desk import assignment, hours
 from agents.desk.forms import FARTHEST_CALLBACK
 from agents.models import Claim
 from agents.supervision import summing
-from codservice import days
+from codservice import days, postgresql
 from codservice.accounts.models import User
 from codservice.i18n_tags import moment
 from orders.models import CallState, Order, Status
@@ -34,9 +34,7 @@ def counters(agent: User) -> dict[str, int]:
     """
     end_of_day = days.end_of(days.today())
     values = {"agent": agent.id, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.parameters()}
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNTERS, values)
-        return dict(zip(_COUNTED, cursor.fetchone(), strict=True))
+    return dict(zip(_COUNTED, postgresql.row(_COUNTERS, values), strict=True))
 
 
 _PENDING = "FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
@@ -123,9 +121,7 @@ def today(agent: User) -> Today:
     """Read by one statement: the day's sums, and the notes and moves since."""
     day = days.today()
     values = {"agent": agent.id, "before": day, "last": day, "start": days.start_of(day), **summing.VALUES}
-    with connection.cursor() as cursor:
-        cursor.execute(_TODAY, values)
-        return Today(*cursor.fetchone())
+    return Today(*postgresql.row(_TODAY, values))
 
 
 def who_calls_whom(agent: User) -> QuerySet[Claim]:

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db import connection
 from django.forms.models import ModelChoiceIterator
 
+from codservice import postgresql
 from codservice.accounts.models import User
 from codservice.form_fields import LongSelect
 
@@ -31,9 +31,7 @@ def workers() -> list[tuple[UUID, str]]:
 
     A handwritten statement: Django takes longer to build one, and makes a User of each row.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_WORKERS)
-        return cursor.fetchall()
+    return postgresql.rows(_WORKERS)
 
 
 class _Workers(ModelChoiceIterator):

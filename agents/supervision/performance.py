@@ -10,12 +10,10 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from django.db import connection
-
 from agents import ages
 from agents.supervision import summing
 from agents.supervision.summing import COLUMNS, Dimension, Figures
-from codservice import days
+from codservice import days, postgresql
 from orders import daily
 
 
@@ -117,9 +115,7 @@ def first_day_before(first_day: date, last_day: date) -> date:
 
 def backlog(*, by_merchant: bool) -> Backlog:
     """What waits now; without `by_merchant`, by age only."""
-    with connection.cursor() as cursor:
-        cursor.execute(_WAITING, {"ages": list(ages.BOUNDS), "by_merchant": by_merchant})
-        waiting = cursor.fetchall()
+    waiting = postgresql.rows(_WAITING, {"ages": list(ages.BOUNDS), "by_merchant": by_merchant})
     by_age = [(0, Decimal(0))] * (len(ages.BOUNDS) + 1)
     shops = defaultdict[str, list[int]](lambda: [0, 0])
     for age, shop, count, amount in waiting:
@@ -146,9 +142,7 @@ def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
         columns=", ".join(COLUMNS),
         sums=", ".join(f"string_agg({n}, ''::bytea)" if n.endswith("_waits") else f"sum({n})" for n in COLUMNS),
     )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return cursor.fetchall()
+    return postgresql.rows(statement, values)
 
 
 def _together(key: str, rows: list[_Row]) -> Figures:

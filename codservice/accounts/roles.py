@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib.auth.backends import ModelBackend
 from django.db import connection
 
+from codservice import postgresql
 from codservice.accounts.models import User
 
 # Every page asks for the user and their permissions. One statement of our own replaces two that Django would build anew
@@ -26,9 +27,7 @@ class RolesBackend(ModelBackend):
     """Signs people in as Django does. Permissions come only from their groups, and are read with the user."""
 
     def get_user(self, user_id: UUID) -> User | None:
-        with connection.cursor() as cursor:
-            cursor.execute(_SIGNED_IN, [user_id])
-            row = cursor.fetchone()
+        row = postgresql.row(_SIGNED_IN, [user_id])
         if row is None:
             return None
         user = User.from_db(connection.alias, _COLUMNS, row[:-1])

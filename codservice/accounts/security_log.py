@@ -22,7 +22,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from codservice import logs, ratelimit
+from codservice import logs, postgresql, ratelimit
 from codservice.retention import old_rows
 
 if TYPE_CHECKING:  # which write this log themselves
@@ -219,9 +219,9 @@ RETURNING target, target_id, account_id
 def note_refused_login(username: str) -> None:
     """Note a refused attempt to sign in under this name."""
     entry: dict[str, Any] = {"id": uuid7(), "action": Action.LOGIN.value, "address": _address()}
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT_REFUSED, entry | {"username": username, "most": MOST_ADDRESSES})
-        entry["target"], entry["target_id"], entry["account_id"] = cursor.fetchone()
+    entry["target"], entry["target_id"], entry["account_id"] = postgresql.row(
+        _INSERT_REFUSED, entry | {"username": username, "most": MOST_ADDRESSES}
+    )
     _log(logging.WARNING, entry | {"outcome": Outcome.REFUSED.value, "by": By.STRANGER.value})
 
 

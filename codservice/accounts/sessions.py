@@ -23,7 +23,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from uuid_utils.compat import uuid7
 
-from codservice import ratelimit
+from codservice import postgresql, ratelimit
 from codservice.accounts.models import SignIn, User
 from codservice.retention import old_rows
 
@@ -50,9 +50,7 @@ class SessionStore(db.SessionStore):
         """When the session was read, in seconds since 1970, by the database's clock.
 
         The clocks of web hosts may differ by more than the idle limit."""
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT EXTRACT(EPOCH FROM statement_timestamp())::bigint")
-            return int(cursor.fetchone()[0])
+        return int(postgresql.row("SELECT EXTRACT(EPOCH FROM statement_timestamp())::bigint")[0])
 
     @property
     def loaded(self) -> dict[str, Any]:
@@ -63,9 +61,7 @@ class SessionStore(db.SessionStore):
         """Read the session by our own statement: every page needs it, and Django would build one each time."""
         found = None
         if _KEY.fullmatch(self.session_key):
-            with connection.cursor() as cursor:
-                cursor.execute(_LOAD, [self.session_key])
-                found = cursor.fetchone()
+            found = postgresql.row(_LOAD, [self.session_key])
         if found is None:
             self._session_key = None
             return {}

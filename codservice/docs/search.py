@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from django.db import connection
-
+from codservice import postgresql
 from codservice.docs.library import LANGUAGES, Page, Site
 from codservice.docs.rendering import Section, grouped
 
@@ -96,9 +95,7 @@ def _index(site: Site, language: str) -> tuple[list[tuple[Page, Section]], str]:
 
 
 def _column(statement: str, language: str, **values: Any) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values | {"language": _CONFIGURATIONS[language]})
-        return [value for (value,) in cursor.fetchall()]
+    return [value for (value,) in postgresql.rows(statement, values | {"language": _CONFIGURATIONS[language]})]
 
 
 def _fold(text: str) -> str:

@@ -10,6 +10,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from psycopg.errors import DiskFull
 
+from codservice import postgresql
 from codservice.operations import duties
 from codservice.operations.tasks import PRUNE_EVERY
 
@@ -25,20 +26,16 @@ def migrations() -> str:
     missing = [".".join(key) for key in wanted if key not in loader.applied_migrations]
     if missing:
         return f"{len(missing)} not applied, starting with {missing[0]}. Run `manage.py migrate`."
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT relowner::regrole FROM pg_class"
-            " WHERE oid = 'django_migrations'::regclass AND NOT pg_has_role(relowner, 'USAGE')"
-        )
-        owner = cursor.fetchone()
+    owner = postgresql.row(
+        "SELECT relowner::regrole FROM pg_class"
+        " WHERE oid = 'django_migrations'::regclass AND NOT pg_has_role(relowner, 'USAGE')"
+    )
     return f"the tables belong to {owner[0]}. Let the user of DATABASE_URL own them." if owner else ""
 
 
 def clock() -> str:
     started = time.time()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float")
-        theirs = cursor.fetchone()[0]
+    theirs = postgresql.row("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float")[0]
     skew = (started + time.time()) / 2 - theirs
     if abs(skew) <= MOST_SKEW:
         return ""
@@ -49,14 +46,13 @@ def clock() -> str:
 def sessions() -> str:
     """Behind PgBouncer nothing can be set for a session, so the role must have what the service relies on."""
     relied = settings.DATABASE_SESSION
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT name FROM unnest(%s::text[], %s::text[]) AS relied (name, value)"
-            " WHERE split_part(current_setting(name), ',', 1) <> value"  # DateStyle is `ISO, DMY`
-            " UNION ALL SELECT name FROM pg_settings WHERE name = 'lock_timeout' AND setting = '0'",
-            [list(relied), list(relied.values())],
-        )
-        wrong = [name for (name,) in cursor.fetchall()]
+    found = postgresql.rows(
+        "SELECT name FROM unnest(%s::text[], %s::text[]) AS relied (name, value)"
+        " WHERE split_part(current_setting(name), ',', 1) <> value"  # DateStyle is `ISO, DMY`
+        " UNION ALL SELECT name FROM pg_settings WHERE name = 'lock_timeout' AND setting = '0'",
+        [list(relied), list(relied.values())],
+    )
+    wrong = [name for (name,) in found]
     if not wrong:
         return ""
     return (
@@ -84,14 +80,13 @@ def disk() -> str:
 
 def space() -> str:
     """How much the database takes on PostgreSQL's disk, and what its largest tables take with their indexes."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT concat(pg_size_pretty(pg_database_size(current_database())), ', of which ',"
-            " string_agg(concat(relname, ' ', pg_size_pretty(bytes)), ', ' ORDER BY bytes DESC)) FROM"
-            " (SELECT relname, pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables"
-            " ORDER BY bytes DESC LIMIT 5) AS largest"
-        )
-        return str(cursor.fetchone()[0])
+    (found,) = postgresql.row(
+        "SELECT concat(pg_size_pretty(pg_database_size(current_database())), ', of which ',"
+        " string_agg(concat(relname, ' ', pg_size_pretty(bytes)), ', ' ORDER BY bytes DESC)) FROM"
+        " (SELECT relname, pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables"
+        " ORDER BY bytes DESC LIMIT 5) AS largest"
+    )
+    return str(found)
 
 
 def worker() -> str:
@@ -127,9 +122,8 @@ def retention() -> str:
 
 def _age_of_database() -> float:
     """Seconds since its first migration."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXTRACT(EPOCH FROM now() - min(applied))::float FROM django_migrations")
-        return cursor.fetchone()[0] or 0.0  # None with no migrations, of which `migrations` tells
+    (age,) = postgresql.row("SELECT EXTRACT(EPOCH FROM now() - min(applied))::float FROM django_migrations")
+    return age or 0.0  # None with no migrations, of which `migrations` tells
 
 
 def mail() -> str:

@@ -17,6 +17,7 @@ from django.db import DatabaseError, connection
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
+from codservice import postgresql
 from codservice.accounts.models import SignIn
 from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
@@ -55,9 +56,7 @@ def database() -> Iterator[None]:
 
 def is_empty() -> bool:
     """Whether the database has no tables where the session looks for them and creates them."""
-    with connection.cursor() as cursor:
-        cursor.execute(_TABLES)
-        return cursor.fetchone()[0] == 0
+    return postgresql.row(_TABLES)[0] == 0
 
 
 def dump(file: Path, *, tell: Callable[[int], None]) -> None:

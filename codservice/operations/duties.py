@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
+from codservice import postgresql
+
 
 def note(name: str) -> None:
     """Note that the duty was done now."""
@@ -22,17 +24,15 @@ def take(name: str, *, every: timedelta, lease: timedelta) -> datetime | None:
     If the caller dies, the duty stays taken for `lease`. A duty is due at once if it was never done, or was done or
     taken while the clock was ahead.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO operations_duty AS duty (name, done_at, taken_until)"
-            " VALUES (%(name)s, now() - %(every)s::interval, now() + %(lease)s::interval)"
-            " ON CONFLICT (name) DO UPDATE SET taken_until = excluded.taken_until"
-            " WHERE (duty.taken_until <= now() OR duty.taken_until > clock_timestamp() + %(lease)s::interval)"
-            " AND (duty.done_at <= excluded.done_at OR duty.done_at > clock_timestamp())"
-            " RETURNING taken_until",
-            {"name": name, "every": every, "lease": lease},
-        )
-        found = cursor.fetchone()
+    found = postgresql.row(
+        "INSERT INTO operations_duty AS duty (name, done_at, taken_until)"
+        " VALUES (%(name)s, now() - %(every)s::interval, now() + %(lease)s::interval)"
+        " ON CONFLICT (name) DO UPDATE SET taken_until = excluded.taken_until"
+        " WHERE (duty.taken_until <= now() OR duty.taken_until > clock_timestamp() + %(lease)s::interval)"
+        " AND (duty.done_at <= excluded.done_at OR duty.done_at > clock_timestamp())"
+        " RETURNING taken_until",
+        {"name": name, "every": every, "lease": lease},
+    )
     return found[0] if found else None
 
 
@@ -51,9 +51,8 @@ def leave(name: str, taken_until: datetime, *, is_done: bool) -> None:
 
 def ages() -> dict[str, float]:
     """Name → seconds since the duty was last done. Never negative, even if it was done while the clock was ahead."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT name, GREATEST(EXTRACT(EPOCH FROM now() - done_at), 0)::float FROM operations_duty")
-        return dict(cursor.fetchall())
+    statement = "SELECT name, GREATEST(EXTRACT(EPOCH FROM now() - done_at), 0)::float FROM operations_duty"
+    return dict(postgresql.rows(statement))
 
 
 def age(name: str) -> float | None:

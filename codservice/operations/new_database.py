@@ -8,17 +8,17 @@ from pathlib import Path
 
 from django.db import connection, transaction
 
+from codservice import postgresql
+
 SCRIPT = Path(__file__).with_suffix(".sql")
 
 
 def fault() -> str:
     """Why an empty database cannot be used, and what to do about it; otherwise an empty string."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('server_encoding'), current_schema,"
-            " format('ALTER ROLE %I IN DATABASE %I SET search_path = public', current_user, current_database())"
-        )
-        encoding, schema, remedy = cursor.fetchone()
+    encoding, schema, remedy = postgresql.row(
+        "SELECT current_setting('server_encoding'), current_schema,"
+        " format('ALTER ROLE %I IN DATABASE %I SET search_path = public', current_user, current_database())"
+    )
     if encoding != "UTF8":  # as on a server installed without a locale
         return (
             f"The database has the encoding {encoding}, which cannot hold all names. Create it anew with `createdb"

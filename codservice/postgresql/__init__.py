@@ -1,7 +1,8 @@
 """Django's PostgreSQL backend, `ENGINE = "codservice.postgresql"`, with a health check that costs no round trip.
 
-A database that is read-only or too old counts as away."""
+A database that is read-only or too old counts as away. `rows` and `row` execute our own SQL."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
@@ -28,6 +29,20 @@ def is_behind(error: BaseException) -> bool:
 
     loader = MigrationLoader(connection)
     return not loader.graph.nodes.keys() <= loader.applied_migrations.keys()
+
+
+def rows(statement: str, values: Mapping[str, Any] | Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+    """Execute one statement that returns rows, and return them all."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall()
+
+
+def row(statement: str, values: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
+    """Execute one statement that returns rows, and return the first as a tuple, or None if there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchone()
 
 
 def take_time(cursor: Any) -> None:
