@@ -9,20 +9,21 @@ Errors = dict[str, list[str]]  # sentences by the dotted path of the field that 
 class Refused(Exception):
     """A business rule said no, and nothing was changed.
 
-    `code` is the API's short code and `status` the HTTP status (docs/errors.md); the message is a sentence for
-    people. The API turns it into an error body, the console into a message, a command into a line. In the API a 422
-    also has `errors`: the message, under the field that is `in_the_way`. With 429 and 503 it says to `wait` so many
-    seconds.
+    `code` is the API's short code and `status` the HTTP status (docs/errors.md); `message` is a sentence for people. A
+    class that has only one says it itself, by `gettext_lazy`: whoever is refused reads it in their language. The API
+    turns it into an error body, the console into a message, a command into a line. In the API a 422 also has `errors`:
+    the message, under the field that is `in_the_way`. With 429 and 503 it says to `wait` so many seconds.
     """
 
     code = "refused"
     status = 422
     wait = 1
     in_the_way = "status"
+    message: Any  # of a class: text, or lazy text; of an instance: text
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: str = "") -> None:
+        self.message = message or str(self.message)
+        super().__init__(self.message)
 
     def by_field(self, otherwise: str) -> Errors:
         """Return its sentences by the field that they are about: the message under `otherwise` if it names no field."""
@@ -33,9 +34,10 @@ class Invalid(Refused):
     """Some fields cannot be used: `errors` says which and why."""
 
     code = "validation_failed"
+    message = "Some fields cannot be used. `errors` says which and why."
 
     def __init__(self, errors: Errors) -> None:
-        super().__init__("Some fields cannot be used. `errors` says which and why.")
+        super().__init__()
         self.errors = errors
 
     def by_field(self, otherwise: str) -> Errors:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from psycopg.errors import QueryCanceled
 
 from codservice.errors import Invalid, Refused
@@ -22,9 +23,7 @@ class StillSearching(Refused):
     """Another search of the account is under way."""
 
     code, status = "rate_limited", 429
-
-    def __init__(self) -> None:
-        super().__init__(_("Another search of this account is running. Try again when it is done."))
+    message = gettext_lazy("Another search of this account is running. Try again when it is done.")
 
 
 @contextmanager

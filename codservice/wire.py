@@ -57,9 +57,7 @@ class MalformedJSON(Refused):
 
 class PayloadTooLarge(Refused):
     code, status = "payload_too_large", 413
-
-    def __init__(self) -> None:
-        super().__init__("The body is larger than 1 MiB.")
+    message = "The body is larger than 1 MiB."
 
 
 _encoder = msgspec.json.Encoder(decimal_format="number")

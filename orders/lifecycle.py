@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role, in_words
@@ -54,18 +55,14 @@ class Changed(Refused):
     """The order is no longer the version that the person saw."""
 
     code, status = "order_changed", 409
-
-    def __init__(self) -> None:
-        super().__init__(_("The order has changed since you opened it. Read it again before you decide."))
+    message = gettext_lazy("The order has changed since you opened it. Read it again before you decide.")
 
 
 class Anonymised(Refused):
     """The order's customer was anonymised. A text about them, noted afterwards, would stay for good."""
 
     code, status = "order_anonymised", 409
-
-    def __init__(self) -> None:
-        super().__init__(_("The customer of this order has been anonymised. No call can be noted on it any more."))
+    message = gettext_lazy("The customer of this order has been anonymised. No call can be noted on it any more.")
 
 
 TEST_AGENT = "Test agent"  # in a test order's history: whoever plays the agent and the courier

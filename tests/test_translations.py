@@ -22,7 +22,7 @@ from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
 from codservice.i18n_tags import moment
 from codservice.uploads import wording
-from orders import regions
+from orders import lifecycle, regions
 from orders.forms import no_commune
 from orders.templatetags.orders import age
 from tests.harness.processes import CHECKOUT
@@ -90,6 +90,13 @@ def test_translations_have_the_placeholders_of_their_strings(language: str) -> N
             if extra or (missing and not entry.msgid_plural):
                 wrong.append((entry.msgid, form))
     assert wrong == []
+
+
+def test_who_is_refused_reads_it_in_their_language() -> None:
+    with translation.override("fr"):
+        refused = lifecycle.Changed()
+    assert refused.message == str(refused) == refused.by_field("status")["status"][0]
+    assert refused.message.startswith("La commande a été modifiée")
 
 
 def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:

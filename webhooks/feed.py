@@ -39,9 +39,7 @@ class CursorExpired(Refused):
     """Events after the cursor may be gone: deleted by now, or not in the backup that the service was restored from."""
 
     code, status = "cursor_expired", HTTPStatus.GONE
-
-    def __init__(self) -> None:
-        super().__init__("This `after` can no longer be used: events after it may be gone. Start again without it.")
+    message = "This `after` can no longer be used: events after it may be gone. Start again without it."
 
 
 class Cursor(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice import stops
@@ -125,9 +125,7 @@ class StillRecovering(Refused):
 
     code, status = "rate_limited", HTTPStatus.TOO_MANY_REQUESTS
     wait = 10  # seconds, after which a worker has gone on with them
-
-    def __init__(self) -> None:
-        super().__init__(_("Earlier recoveries of this webhook are still going on. Try again when one is over."))
+    message = _("Earlier recoveries of this webhook are still going on. Try again when one is over.")
 
 
 class Recovered(NamedTuple):

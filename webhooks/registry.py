@@ -13,6 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from codservice import postgresql, stops
 from codservice.accounts import security_log
@@ -40,20 +41,16 @@ class StillDropping(Refused):
     """
 
     code, status = "unavailable", HTTPStatus.SERVICE_UNAVAILABLE
-
-    def __init__(self) -> None:
-        super().__init__(_("What was waiting when it was turned off is still being dropped. Turn it on in a moment."))
+    message = gettext_lazy("What was waiting when it was turned off is still being dropped. Turn it on in a moment.")
 
 
 class SecretChanged(Refused):
     """The secret that was to be replaced is no longer in use."""
 
     code = "secret_changed"
-
-    def __init__(self) -> None:
-        super().__init__(
-            _("Its secret was already changed, by another click or by somebody else. No new one was created now.")
-        )
+    message = gettext_lazy(
+        "Its secret was already changed, by another click or by somebody else. No new one was created now."
+    )
 
 
 def register(

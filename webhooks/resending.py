@@ -73,9 +73,7 @@ def resend_noted(ids: Sequence[UUID], noted: set[UUID]) -> list[UUID]:
 
 class TooManyAttempts(Refused):
     code, in_the_way = "too_many_attempts", "attempt_count"
-
-    def __init__(self) -> None:
-        super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the maximum.")
+    message = f"This delivery has had {MOST_ATTEMPTS} attempts, which is the maximum."
 
 
 class Dropped(Invalid):

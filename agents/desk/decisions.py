@@ -13,7 +13,7 @@ from functools import partial
 from uuid import UUID
 
 from django.db import models, transaction
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 
 from agents.desk import assignment, claims, hours, planning, shown
 from agents.models import CallingRules
@@ -32,9 +32,7 @@ class NotHeld(Refused):
     """The agent's claim has expired, was released, or never existed."""
 
     code, status = "customer_not_held", 409
-
-    def __init__(self) -> None:
-        super().__init__(_("This customer is no longer yours. Nothing was saved. Press Next order."))
+    message = _("This customer is no longer yours. Nothing was saved. Press Next order.")
 
 
 # The outcome of the call that a cancellation implies. For any other reason, the customer answered.

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.core.signing import BadSignature, Signer
 from django.utils.crypto import salted_hmac
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 
 from codservice.accounts.models import User
 from codservice.errors import Refused
@@ -23,9 +23,7 @@ class TooSoon(Refused):
     """The screen was shown too recently for anybody to have read whose it is."""
 
     code, status = "too_soon", 409
-
-    def __init__(self) -> None:
-        super().__init__(_("This customer has only just appeared. Check who it is, then press again."))
+    message = _("This customer has only just appeared. Check who it is, then press again.")
 
 
 def as_sent(versions: Mapping[UUID, int]) -> list[str]:

@@ -7,7 +7,7 @@ more rights than the two groups give. So no supervisor can gain more rights thro
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.crypto import salted_hmac
-from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from codservice.accounts import security_log, staff
 from codservice.accounts.models import PersonChanged, User
@@ -19,13 +19,10 @@ class PasswordChanged(Refused):
     """The password has changed since: the one that somebody was told on the phone would stop working."""
 
     code, status = "password_changed", 409
-
-    def __init__(self) -> None:
-        text = gettext(
-            "This person's password has changed since you opened the page, so nothing was done. A new "
-            "password is shown only once: if nobody noted it, create another."
-        )
-        super().__init__(text)
+    message = _(
+        "This person's password has changed since you opened the page, so nothing was done. A new "
+        "password is shown only once: if nobody noted it, create another."
+    )
 
 
 def managed_by(user: User) -> QuerySet[User]:

@@ -54,10 +54,7 @@ class PersonChanged(Refused):
     """A person's password, or whether they may sign in, has changed since somebody set out to change it."""
 
     code, status = "person_changed", 409
-
-    def __init__(self) -> None:
-        text = gettext("This account has changed since you opened the page. Nothing was done.")
-        super().__init__(text)
+    message = _("This account has changed since you opened the page. Nothing was done.")
 
 
 class User(AbstractUser):

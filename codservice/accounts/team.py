@@ -16,6 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from codservice.accounts import one_time_codes, security_log
 from codservice.accounts.key_format import digest_of
@@ -99,9 +100,7 @@ class TooManyPeople(Refused):
 
 class LinkOver(Refused):
     code = "link_over"
-
-    def __init__(self) -> None:
-        super().__init__(_("This link no longer works"))
+    message = gettext_lazy("This link no longer works")
 
 
 class AddressTaken(Refused):

@@ -26,9 +26,7 @@ class PreconditionFailed(Refused):
     """The state has changed since the client read it."""
 
     code, status = "precondition_failed", 412
-
-    def __init__(self) -> None:
-        super().__init__("It has changed since you read it. Read it again before you change it.")
+    message = "It has changed since you read it. Read it again before you change it."
 
 
 def check_match(request: Request, read: Callable[[], Any]) -> None:

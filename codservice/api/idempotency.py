@@ -26,9 +26,7 @@ class StillRunning(Refused):
     """Another request with this key has not been answered yet."""
 
     code, status = "idempotency_conflict", 409
-
-    def __init__(self) -> None:
-        super().__init__("A request with this Idempotency-Key is still being processed. Try again shortly.")
+    message = "A request with this Idempotency-Key is still being processed. Try again shortly."
 
 
 def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
