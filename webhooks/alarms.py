@@ -42,8 +42,8 @@ def tell() -> int:
         webhooks = Webhook.objects.filter(
             deleted_at=None, is_active=True, account__is_active=True, account__holder__is_active=True
         ).exclude(account__holder__email="")
-        # The previous release, which still runs during a migration, does not set this time. It is ahead when the
-        # database's clock was set back.
+        # A webhook that failed before migration 0008 brought this time has none. It is ahead when the database's clock
+        # was set back.
         unknown = Q(failing_since=None) | Q(failing_since__gt=Now())
         _record(webhooks.filter(unknown, is_failing=True), failing_since=Now())
         is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY) | Q(alarmed_at__gt=Now())

@@ -35,8 +35,7 @@ def managed_by(user: User) -> QuerySet[User]:
 
 def mark_of_password(user: User) -> str:
     """A hash by which a page says which password it `replaces`; it reveals nothing about the password."""
-    # The salt is a former name of this module: pages that are open during an upgrade stay valid.
-    return salted_hmac("agents.supervision.minding", user.password, algorithm="sha256").hexdigest()
+    return salted_hmac("agents.supervision.access", user.password, algorithm="sha256").hexdigest()
 
 
 def give_password(user: User, *, replaces: str | None, reactivates: bool = False) -> str:
