@@ -150,6 +150,20 @@ def test_in_test_mode_too_they_are_the_rules_by_which_calls_are_planned(
     assert [(rules.account, rules.opens_at) for rules in CallingRules.objects.all()] == [(alice, time(10))]
 
 
+@pytest.mark.parametrize("path", [PAGE, "/account/script"])
+def test_who_can_save_nothing_is_not_told_what_it_would_hold_for(path: str, alice: Account, twin: Account) -> None:
+    person = factories.UserFactory()
+    membership = alice.memberships.create(user=person, role="reader")
+    reader = browser_of(person)
+    reader.post("/account/mode", {"to": "test"})
+    for role, is_told in (("reader", False), ("manager", True)):
+        membership.role = role
+        membership.save()
+        text = reader.get(path).content.decode()
+        assert 'data-mode="test"' in text
+        assert (LIVE in text) is is_told
+
+
 def test_another_merchants_rules_stay(browser: Client, charlie: Account) -> None:
     CallingRules.objects.create(account=charlie, opens_at=time(11))
     assert "11:00" not in browser.get(PAGE).content.decode()
