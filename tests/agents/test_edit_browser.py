@@ -29,10 +29,10 @@ def edit_next(person: Visit) -> Page:
 
 
 @contextmanager
-def held_up(page: Page) -> Iterator[list[Route]]:
-    """Answer the page's requests of this block only after it."""
+def held_up(page: Page, address: str = "**/edit/*/") -> Iterator[list[Route]]:
+    """Answer the page's requests of this block for `address` only after it."""
     held: list[Route] = []
-    page.route("**/edit/*/", lambda route: held.append(route) if is_held else route.continue_())
+    page.route(address, lambda route: held.append(route) if is_held else route.continue_())
     is_held = True
     yield held
     is_held = False
@@ -778,6 +778,24 @@ def test_a_save_pressed_twice_is_sent_once_by_browsers_without_our_guard_too(
         page.wait_for_timeout(500)
     assert len(held) == 1
     told(page, "The changes are saved.")
+
+
+def test_nor_is_it_sent_again_while_the_calls_page_is_on_its_way(visit: Visits, order: Order, agent: User) -> None:
+    person = visit()
+    person.page.add_init_script("delete HTMLFormElement.prototype.requestSubmit")
+    page = edit_next(person)
+    sent = []
+    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    call = page.get_by_role("link", name="Back to the call").evaluate("link => link.href")
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    page.get_by_role("button", name="Save the changes").focus()
+    with held_up(page, call) as held:
+        page.keyboard.press("Enter")  # a click would wait for the page that is on its way
+        eventually(lambda: page.wait_for_timeout(10) or held)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(500)
+    told(page, "The changes are saved.")
+    assert len(sent) == 1
 
 
 def test_who_goes_back_to_a_save_that_was_refused_before_sends_nothing_again(

@@ -164,11 +164,16 @@
   // the call, once saved or when the customer is not the agent's any more, or to the login. It does not say which.
 
   let isSaving = false;
+  const leave = () => location.assign(form.querySelector(".bar a").href);
 
   form.addEventListener("submit", async (event) => {
     if (event.defaultPrevented) return; // sent later
     event.preventDefault();
     if (isSaving) return; // pressed twice, where pressing.js sends at once
+    if ("saved" in form.dataset) { // pressed before the call's page has come
+      pressing.endSending();
+      return leave();
+    }
     isSaving = true;
     failed.textContent = "";
     const answer = await post(new URLSearchParams(new FormData(form)));
@@ -181,7 +186,7 @@
     if (isSaved) {
       form.dataset.saved = "";
       history.replaceState(null, ""); // a refused form's page too is fetched again, and not sent, by who goes back
-      return location.assign(form.querySelector(".bar a").href);
+      return leave();
     }
     if (!answer || isSaved === null) failed.textContent = pressing.away; // perhaps saved
     else if (!isElsewhere) failed.textContent = failed.dataset.says;
