@@ -120,6 +120,9 @@ def test_what_is_refused_is_printed(
 
     assert done.returncode != 0
     assert "Must be an Algerian phone number" in done.stdout + done.stderr
+    if language == "curl":
+        assert json.loads(done.stdout)["error"]
+        assert done.stderr == "", "nothing is confirmed"
 
 
 def test_a_test_key_is_made_by_one_click_and_shown_once(alice: Account, browser: Client) -> None:
