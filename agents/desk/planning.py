@@ -149,14 +149,16 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
 
 def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
     """The usual callback times at which the customer may be called: in an hour, this evening, and the morning of the
-    next day with a window. Hours from midnight on pass for a continuation of the evening before, if there are others.
+    next day with a window. Hours from midnight on pass for a continuation of the evening before, if there are others:
+    in these, the next day is the one that has begun.
     """
     here = now.astimezone(ALGIERS)
     hour, evening = now + timedelta(hours=1), days.at(here, EVENING_CALL)
     found = {"hour": hour} if may_call(hour, windows) else {}
     if evening > now + timedelta(minutes=30) and may_call(evening, windows):
         found["evening"] = evening
-    later = [window for window in windows if window.opens_at >= days.end_of(here.date())]
+    is_night = any(_goes_on(window) and now in window for window in windows)
+    later = [window for window in windows if window.opens_at >= (now if is_night else days.end_of(here.date()))]
     if later:
         day = _day(later[0].opens_at)
         starts = [window.opens_at.astimezone(ALGIERS) for window in later if _day(window.opens_at) == day]
@@ -181,6 +183,11 @@ def _clock(at: datetime) -> time:
 def _part_of(at: datetime) -> int:
     """The index of the part of the day."""
     return sum(edge <= _clock(at) for edge in (AFTERNOON, EVENING))
+
+
+def _goes_on(window: Window) -> bool:
+    """Whether the window goes on from the evening before, and is over when a morning begins."""
+    return _clock(window.opens_at) == time.min and _clock(window.closes_at) <= MORNING_CALL
 
 
 def _moments(window: Window, earliest: datetime) -> list[datetime]:

@@ -139,3 +139,19 @@ def test_tomorrow_is_not_the_same_evening_where_hours_go_on_over_midnight() -> N
     assert presets(at(22), **night, break_from=time(1), break_until=time(21))["tomorrow"] == at(21, day=1)
     assert presets(at(22), **night, break_from=time(1), break_until=time(9))["tomorrow"] == at(10, day=1)
     assert presets(at(22), opens_at=time.min, closes_at=time(2))["tomorrow"] == at(0, day=1)
+
+
+@pytest.mark.parametrize(("until", "tomorrow"), [(21, at(21, day=1)), (9, at(10, day=1))])
+def test_tomorrow_is_the_same_day_before_and_after_midnight_of_a_night(until: int, tomorrow: datetime) -> None:
+    night = {"opens_at": time.min, "closes_at": time(23, 59), "break_from": time(1), "break_until": time(until)}
+    for now in (at(23, 58), at(23, 59), at(0, day=1), at(0, 59, day=1)):
+        assert presets(now, **night)["tomorrow"] == tomorrow
+    assert presets(at(22, day=1), **night)["tomorrow"] == tomorrow + timedelta(days=1)
+
+
+def test_after_midnight_tomorrow_is_the_next_day_of_those_who_work_through_it() -> None:
+    around = {"opens_at": time.min, "closes_at": time(23, 59)}
+    for now in (at(0, 30), at(9)):
+        assert presets(now, **around)["tomorrow"] == at(10, day=1)
+        assert presets(now, **around, break_from=time(12), break_until=time(13))["tomorrow"] == at(10, day=1)
+    assert presets(at(0, 30), opens_at=time.min, closes_at=time(2))["tomorrow"] == at(0, day=1)
