@@ -74,7 +74,9 @@ CREATE FUNCTION public.orders_days_of_edits() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    PERFORM orders_note_days(ARRAY(SELECT DISTINCT order_id FROM touched WHERE field LIKE 'items.%'));
+    PERFORM orders_note_days(ARRAY(
+        SELECT DISTINCT order_id FROM touched WHERE field LIKE 'items.%' AND field NOT LIKE 'items.%.%'
+    ));
     RETURN NULL;
 END $$;
 CREATE FUNCTION public.orders_days_of_line() RETURNS trigger

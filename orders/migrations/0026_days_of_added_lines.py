@@ -4,11 +4,14 @@ orders for what is summed up over all accounts, which leaves them out.
 
 from django.db import migrations
 
-# Of edits, only added lines note days. Other triggers see changed and removed ones, wilaya and total.
+# Of edits, only added lines note days (`items.0`). Other triggers see what figures show of changed and removed ones
+# (`items.0.quantity`), wilaya and total.
 CREATE = """
 CREATE FUNCTION orders_days_of_edits() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM orders_note_days(ARRAY(SELECT DISTINCT order_id FROM touched WHERE field LIKE 'items.%'));
+    PERFORM orders_note_days(ARRAY(
+        SELECT DISTINCT order_id FROM touched WHERE field LIKE 'items.%' AND field NOT LIKE 'items.%.%'
+    ));
     RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER orders_days_of_edits AFTER INSERT ON orders_orderedit

@@ -454,8 +454,16 @@ def test_an_import_notes_no_day(alice: Account) -> None:
 
 def test_of_edits_only_those_that_figures_show_note_days(alice: Account) -> None:
     order = factories.make_order(alice)
-    editing.edit(order.id, editing.Edit(customer_name="Nadia"), actor=SUPERVISOR)
-    assert not ChangedDay.objects.exists()
+    (item,) = order.items.all()
+    for shown_nowhere in (
+        editing.Edit(customer_name="Nadia"),
+        editing.Edit(line_changes={item.id: {"attributes": {"size": "XL"}}}),
+    ):
+        assert editing.edit(order.id, shown_nowhere, actor=SUPERVISOR)
+        assert not ChangedDay.objects.exists()
+    editing.edit(order.id, editing.Edit(line_changes={item.id: {"quantity": 7}}), actor=SUPERVISOR)
+    assert {day.account_id for day in ChangedDay.objects.all()} == {alice.id, None}
+    ChangedDay.objects.all().delete()
     line = {"product_name": "Foulard", "quantity": 1, "unit_price": Decimal(0), "attributes": {}}
     editing.edit(order.id, editing.Edit(added=[line]), actor=SUPERVISOR)
     assert {day.account_id for day in ChangedDay.objects.all()} == {alice.id, None}
