@@ -6,6 +6,7 @@ from functools import partial
 from celery import shared_task
 from django.db import DatabaseError
 
+from codservice import stops
 from orders import counts, day_sums, metrics, trigrams
 
 ROUND = 20  # seconds; then it is other tasks' turn
@@ -39,13 +40,14 @@ def index_texts() -> int:
 
 
 def _go_round(work: Mapping[str, Callable[[], bool]]) -> int:
-    """Repeat the steps in turn, each until it says that no more is left, for a ROUND in all. Returns their number.
+    """Repeat the steps in turn, each until it says that no more is left, for a ROUND in all or until this worker is to
+    stop. Returns their number.
 
     A step that fails is not repeated, and does not stop the others. The first such error is raised at the end.
     """
     steps, end, failed = 0, time.monotonic() + ROUND, None
     turns = deque(work.items())
-    while turns and time.monotonic() < end:
+    while turns and time.monotonic() < end and not stops.stopping.is_set():
         name, step = turns.popleft()
         try:
             if step():

@@ -5,7 +5,7 @@ from datetime import timedelta
 from celery import shared_task
 from django.conf import settings
 
-from codservice import retention
+from codservice import retention, stops
 from codservice.operations import duties
 
 PRUNE_SECONDS = 20.0  # of one worker thread at a time; beat sends the next in a minute
@@ -39,7 +39,7 @@ def prune() -> dict[str, int]:
         deadline = time.monotonic() + PRUNE_SECONDS
         for _, batch in retention.sweep(timedelta(days=settings.DELIVERY_RETENTION_DAYS)):
             counts.update(batch)
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or stops.stopping.is_set():
                 break
         else:
             is_done = True

@@ -1,8 +1,8 @@
 """`prune` and beat's task: what is old goes, in batches that may end anywhere, and nothing else does."""
 
 import json
+import threading
 from datetime import timedelta
-from threading import Barrier
 from uuid import uuid4
 
 import pytest
@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from agents.models import Claim
+from codservice import stops
 from codservice.accounts.models import SecurityEntry
 from codservice.api.models import IdempotencyRecord
 from codservice.operations import duties, tasks
@@ -131,7 +132,7 @@ def test_what_somebody_holds_is_passed_over_and_goes_the_next_time(webhook, deli
         finally:
             barrier.wait(PATIENCE)
 
-    barrier = Barrier(2)
+    barrier = threading.Barrier(2)
     assert at_once(2, work) == [None, 1]
     assert Delivery.objects.get().id == held.id
     assert json.loads(output("prune", "--json"))["deliveries"] == 1
@@ -258,6 +259,20 @@ def test_a_task_ends_in_time_and_the_next_goes_on(seven_old, monkeypatch):
     assert len(runs) == 4
     assert not Delivery.objects.exists()
     assert not Event.objects.exists()
+
+
+def test_a_worker_that_is_to_stop_leaves_the_rest_to_the_next(seven_old, monkeypatch):
+    def stop(before, *, dry_run):
+        while True:
+            stops.stopping.set()
+            yield {"looks": 1}
+
+    with monkeypatch.context() as told:
+        told.setattr(stops, "stopping", threading.Event())
+        told.setattr(tasks, "PRUNE_SECONDS", 1.0)
+        told.setattr("codservice.retention.SWEEPS", {"first": stop} | SWEEPS)
+        assert tasks.prune() == {"looks": 1}
+    assert tasks.prune()["deliveries"] == 7
 
 
 def test_one_worker_at_a_time_is_at_it_and_a_dead_one_does_not_block_it(seven_old):

@@ -1,5 +1,6 @@
 """A merchant's figures equal what plain SQL over all rows says, however much is summed up already."""
 
+import threading
 import time
 from collections import Counter
 from datetime import date, timedelta
@@ -13,7 +14,7 @@ from django.db import DatabaseError, connection
 from django.db.models import F
 from django.utils import timezone
 
-from codservice import days
+from codservice import days, stops
 from codservice.accounts.models import Account
 from orders import daily, day_sums, editing, lifecycle
 from orders.daily import Dimension, Figures
@@ -483,6 +484,19 @@ def test_no_account_waits_until_all_is_done_for_others(alice: Account, monkeypat
     factories.make_order(alice)
     monkeypatch.setitem(day_sums.OVER_ALL, "calls", lambda: not SummedUp.objects.exists())
     assert sum_up_days() == 3
+    assert SummedUp.objects.get().account == alice
+
+
+def test_a_worker_that_is_to_stop_leaves_the_rest_of_the_round_to_others(
+    alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.make_order(alice)
+    with monkeypatch.context() as told:
+        told.setattr(stops, "stopping", threading.Event())
+        told.setattr(day_sums, "OVER_ALL", {"calls": lambda: not stops.stopping.set()})
+        assert sum_up_days() == 1
+    assert not SummedUp.objects.exists()
+    sum_up_days()
     assert SummedUp.objects.get().account == alice
 
 
