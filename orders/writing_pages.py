@@ -60,8 +60,8 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
         return _sent_before(request, id_)
     if isinstance(made, DuplicateExternalId) and made.order_id == id_:  # the external id is checked before the id
         return _sent_before(request, id_)
-    if isinstance(made, DuplicateExternalId):
-        form.add_error("external_id", _("You already have an order with this number."))
+    if isinstance(made, DuplicateExternalId) and made.order_id is None:
+        form.add_error("external_id", _("The order that had this number is gone by now. Create yours again."))
     elif isinstance(made, Invalid):
         form.add_errors(made, in_words=wording.in_words)
     else:

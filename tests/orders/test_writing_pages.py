@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
 
@@ -169,6 +170,22 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(
     assert problems(answer) == [sentence]
     assert "Call &lt;after&gt; five" in answer.content.decode()
     assert Order.objects.count() == 1
+
+
+def test_who_has_the_number_of_an_order_that_is_gone_by_now_may_create_theirs_again(
+    browser: Client, alice: Account
+) -> None:
+    taken = make_order(alice, external_id="taken")
+
+    def delete_before_it_is_looked_for(execute: Any, sql: str, *args: Any) -> Any:
+        if "AS wanted" in sql:
+            Order.objects.filter(id=taken.id).delete()
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(delete_before_it_is_looked_for):
+        answer = send(browser, external_id="taken")
+    assert problems(answer) == ["The order that had this number is gone by now. Create yours again."]
+    assert send(browser, external_id="taken").status_code == 302
 
 
 def test_that_a_product_is_missing_is_said_at_the_first_product(browser: Client, order: Order) -> None:
