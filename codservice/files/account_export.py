@@ -10,7 +10,7 @@ histories, as the API has them, and nothing in the security log.
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from django.db.models import BinaryField, Model, Q, QuerySet
 
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.accounts.security_log import By
+from codservice.days import ALGIERS
 from codservice.files.safe_csv import csv_pieces
 from codservice.files.workbooks import Sink
 from codservice.long_lists import is_beyond
@@ -73,7 +74,7 @@ def stream(account: Account) -> Iterator[bytes]:
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[call-overload]
         for folder, each in accounts.items():
             for name, table in TABLES.items() if each else ():
-                about = zipfile.ZipInfo(f"{folder}{name}.csv", datetime.now(UTC).timetuple()[:6])
+                about = zipfile.ZipInfo(f"{folder}{name}.csv", datetime.now(ALGIERS).timetuple()[:6])
                 about.compress_type = zipfile.ZIP_DEFLATED
                 with archive.open(about, "w", force_zip64=True) as file:
                     for piece in csv_pieces(columns(table), _lines(each, table)):

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -108,6 +109,22 @@ def test_no_secret_is_in_it(alice: Account) -> None:
     for name in TABLES:
         found = set(account_export.columns(TABLES[name])) & {"password", "secret", "previous_secret", "key"}
         assert found == set(), name
+
+
+class AtNight(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime(2026, 11, 29, 23, 30, tzinfo=UTC).astimezone(tz)
+
+
+def test_its_files_were_written_when_it_was_so_by_the_clock_in_algeria(
+    alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a ZIP file, times have no zone."""
+    monkeypatch.setattr(account_export, "datetime", AtNight)
+    raw = b"".join(account_export.stream(alice))
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        assert {each.date_time for each in archive.infolist()} == {(2026, 11, 30, 0, 30, 0)}
 
 
 def test_of_who_works_here_it_has_neither_name_nor_address(alice: Account) -> None:
