@@ -40,7 +40,7 @@ SILENT = [Outcome.NO_ANSWER, Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_O
 REVIEWED = [Outcome.WRONG_NUMBER, Outcome.HANDED_OVER]
 REASONS = [reason for reason in CancelReason if reason != CancelReason.OTHER]
 PEOPLE = {"samira": "Agents", "farid": "Agents", "nadia": "Supervisors"}
-# Open around the clock, so that whoever tries the service at night or on a Friday sees a call too.
+# Open from midnight to the last minute of every day, so that who tries it at night or on a Friday sees a call too.
 RULES = {
     "opens_at": time(0),
     "closes_at": time(23, 59),
