@@ -1,7 +1,7 @@
 -- Divides deliveries and attempts by time (docs/scale.md says when). What is there becomes the first part: nothing is
 -- copied. Needs PostgreSQL 17 or newer. Run it as the tables' owner, past PgBouncer:
 --
---   psql "$DATABASE_URL" --set=from=2027-02-01 --set=until=2027-03-01 --file=docs/operations/partition.sql
+--   psql "$DATABASE_URL" --set=from=YYYY-MM-01 --set=until=YYYY-MM-01 --file=docs/operations/partition.sql
 --
 -- `from` is when the first new part begins. It must be in the future, so that all existing ids are below it. Ids are
 -- UUIDs of version 7, which begin with their time in milliseconds, so a range of ids is a range of time.
@@ -14,7 +14,11 @@ SELECT format('%s-%s-7000-8000-000000000000', left(from_ms, 8), right(from_ms, 4
     to_char(timestamptz :'from' AT TIME ZONE 'UTC', 'YYYY_MM_DD') AS part
 FROM (SELECT lpad(to_hex((extract(epoch FROM timestamptz :'from') * 1000)::bigint), 12, '0') AS from_ms,
     lpad(to_hex((extract(epoch FROM timestamptz :'until') * 1000)::bigint), 12, '0') AS until_ms) AS t \gset
-DO $$ BEGIN ASSERT to_regclass('webhooks_delivery_first') IS NULL, 'The tables are divided already.'; END $$;
+SELECT set_config('divide.from', :'from', false) \gset
+DO $$ BEGIN
+    ASSERT to_regclass('webhooks_delivery_first') IS NULL, 'The tables are divided already.';
+    ASSERT current_setting('divide.from')::timestamptz > now(), '`from` must be in the future.';
+END $$;
 SET lock_timeout = '2s';
 SET statement_timeout = 0;
 

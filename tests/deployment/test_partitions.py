@@ -74,6 +74,15 @@ def manage(url: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def script(url: str, begins: datetime) -> list[Any]:
+    variables = [f"--set=from={begins.isoformat()}", f"--set=until={(begins + timedelta(days=28)).isoformat()}"]
+    return [PROGRAMS / "psql", url, "-X", "--quiet", *variables, f"--file={backing.OPERATIONS / 'partition.sql'}"]
+
+
+def divide(url: str, begins: datetime) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(script(url, begins), capture_output=True, text=True, check=False)
+
+
 def indexes(connection: psycopg.Connection[Any], table: str) -> list[str]:
     """The definitions of the table's indexes, without their names."""
     found = connection.execute("SELECT indexdef FROM pg_indexes WHERE tablename = %s", [table]).fetchall()
@@ -86,23 +95,23 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
         whole = {table: indexes(connection, f"webhooks_{table}") for table in ("delivery", "attempt")}
     by_id = "CREATE UNIQUE INDEX USING btree (id)"  # of attempts: a partitioned table's key has its dividing column
     whole["attempt"] = sorted({*whole["attempt"], "CREATE UNIQUE INDEX USING btree (delivery_id, id)"} - {by_id})
+    done = divide(url, datetime.now(UTC) - timedelta(seconds=1))
+    assert "ERROR:  `from` must be in the future." in done.stderr
     manage(url, "shell", "-v0", "-c", DELIVER)
     begins = datetime.now(UTC) + timedelta(seconds=10)
-    variables = [f"--set=from={begins.isoformat()}", f"--set=until={(begins + timedelta(days=28)).isoformat()}"]
-    divide = [PROGRAMS / "psql", url, "-X", "--quiet", *variables, f"--file={backing.OPERATIONS / 'partition.sql'}"]
     with psycopg.connect(url) as connection:  # as a long report would: the script fails half-way
         connection.execute("LOCK webhooks_attempt IN ACCESS SHARE MODE")
-        done = subprocess.run(divide, capture_output=True, text=True, check=False)
+        done = divide(url, begins)
         assert "canceling statement due to lock timeout" in done.stderr
     with psycopg.connect(url) as connection:  # as a request that publishes meanwhile
         connection.execute("LOCK webhooks_event IN ROW EXCLUSIVE MODE")
-        dividing = subprocess.Popen(divide, stderr=subprocess.PIPE, text=True)
+        dividing = subprocess.Popen(script(url, begins), stderr=subprocess.PIPE, text=True)
         with psycopg.connect(url, autocommit=True) as other:
             eventually(lambda: other.execute(WAITS_FOR_EVENTS).fetchone())
         connection.execute("LOCK webhooks_delivery IN ROW EXCLUSIVE MODE")
     _, errors = dividing.communicate()
     assert dividing.returncode == 0, errors
-    done = subprocess.run(divide, capture_output=True, text=True, check=False)
+    done = divide(url, begins)
     assert "ERROR:  The tables are divided already." in done.stderr
     time.sleep(max((begins - datetime.now(UTC)).total_seconds(), 0) + 0.1)
 
