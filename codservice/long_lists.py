@@ -53,7 +53,7 @@ def _read(name: str) -> tuple[datetime, UUID]:
         raise Http404 from None
 
 
-def batches(rows: QuerySet[Any], by: str, size: int) -> Iterator[list[Any]]:
+def batches_by(rows: QuerySet[Any], by: str, size: int) -> Iterator[list[Any]]:
     """Yield the rows, models or named tuples, by their unique column `by`: up to `size` in each list and statement.
 
     Each statement begins after the last row of the one before, whatever has become of the rows before it meanwhile.

@@ -24,7 +24,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.api import idempotency
 from codservice.errors import Refused
-from codservice.long_lists import batches
+from codservice.long_lists import batches_by
 from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
@@ -97,7 +97,7 @@ def export(account: Account, phone: str) -> Iterator[bytes]:
     asked = {"phone": phone, "exported_at": datetime.now(UTC)}
     yield dump_json(asked)[:-1] + b',"orders":['
     orders, before = of_customer(account, phone), b"\n"
-    for order in chain.from_iterable(batches(orders.values_list("id", named=True), "id", BATCH)):
+    for order in chain.from_iterable(batches_by(orders.values_list("id", named=True), "id", BATCH)):
         for row in with_detail(orders.filter(id=order.id)).values():
             mode = TEST if row["call_state"] == CallState.TEST else LIVE
             yield before + dump_json({"mode": mode, **structs.asdict(bodies.detail(row))})
@@ -259,7 +259,7 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
 def _refused(upload: Upload) -> Iterator[tuple[int, list[str]]]:
     """The id and cells of each refused row, in the order of the file."""
     rows = RefusedRow.objects.filter(upload=upload).values_list("id", "cells", "line", named=True)
-    for row in chain.from_iterable(batches(rows, "line", REFUSED)):
+    for row in chain.from_iterable(batches_by(rows, "line", REFUSED)):
         yield row.id, row.cells
 
 

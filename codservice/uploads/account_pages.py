@@ -28,7 +28,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.reports import ADDED, is_of_report
-from codservice.long_lists import NewestFirst, batches
+from codservice.long_lists import NewestFirst, batches_by
 from codservice.uploads import arrival, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
@@ -279,7 +279,7 @@ def refused(request: HttpRequest, account: Account, id: UUID, form: str) -> Http
 
 
 def _refused_rows(upload: Upload, language: str) -> Iterator[list[Any]]:
-    for batch in batches(RefusedRow.objects.filter(upload=upload), "line", BATCH):
+    for batch in batches_by(RefusedRow.objects.filter(upload=upload), "line", BATCH):
         with override(language):
             said = _Reasons(upload)
             rows = [(row, said(row)) for row in batch]
