@@ -50,11 +50,13 @@ settings.WHITENOISE_AUTOREFRESH = True
 # Passwords need not be slow to guess.
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 settings.MIDDLEWARE[:0] = ["tests.harness.emptying.UnderWay", "tests.harness.drift.Recorder"]
-# On a busy machine Redis may take longer than a request waits for it, which would let everybody pass for two seconds.
-# Tests of these timeouts use `limits_by`.
-TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
-settings.CACHES["default"]["OPTIONS"] |= dict.fromkeys(TIMEOUTS, PATIENCE)
-ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, settings.REDIS_CLIENT | dict.fromkeys(TIMEOUTS, PATIENCE))
+# On a busy machine Redis may take longer than a request waits for it, which would let everybody pass and wake nobody
+# for two seconds. Tests of these timeouts use `limits_by` or processes of their own.
+PATIENTLY = settings.REDIS_CLIENT | dict.fromkeys(("socket_timeout", "socket_connect_timeout"), PATIENCE)
+settings.CACHES["default"]["OPTIONS"] |= PATIENTLY
+ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, PATIENTLY)
+wakeup._redis = redis.Redis.from_url(settings.REDIS_URL, **PATIENTLY)
+wakeup._ring = wakeup._redis.register_script(wakeup._ring.script)
 memory = redis.Redis.from_url(settings.REDIS_URL)
 # The clock of the cache of API keys stands still: a request costs the same however long the one before it took.
 authentication.time = SimpleNamespace(monotonic=lambda: 0.0)
