@@ -101,6 +101,19 @@ class Client:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
+def pass_time(seconds: float) -> None:
+    """Set the loop's clock ahead, at which timeouts end."""
+    loop = asyncio.get_running_loop()
+    usual = loop.time
+    loop.time = lambda: usual() + seconds  # type: ignore[method-assign]
+
+
+async def until(check: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not check():
+            await asyncio.sleep(0.001)
+
+
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     def run(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gateway, "MAX_HELD_BYTES", 8 * MIB)
@@ -226,7 +239,6 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
 async def test_whoever_refuses_a_request_it_has_one_id(monkeypatch: Any) -> None:
     """Django logs under it what it did, before the gateway answers instead."""
     monkeypatch.setattr(gateway, "MAX_STREAMS_EACH", 1)
-    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 0.5)
     lines, seen, over = io.StringIO(), dict[str, str](), threading.Event()
     to_lines = logging.StreamHandler(lines)
     to_lines.setFormatter(logs.formatter(readable=False))
@@ -245,14 +257,15 @@ async def test_whoever_refuses_a_request_it_has_one_id(monkeypatch: Any) -> None
         return Client(served, path, headers, query=query, takes=1, method="GET")
 
     served = Gateway(noting, 2)
+    slow = ask("/slow")
+    await until(lambda: "/slow" in seen)
+    pass_time(gateway.REQUEST_SECONDS)
+    refused = {"/slow": await slow.done(), "/fails": await ask("/fails").done()}
     unread = ask("/big", query=b"%d" % MIB)
-    while not unread.status:
-        await asyncio.sleep(0.001)
-    refused = {
+    await until(lambda: unread.status)
+    refused |= {
         path: await ask(path, ids, query).done()
         for path, ids, query in (
-            ("/slow", (), b""),
-            ("/fails", (), b""),
             ("/too-many", (), b"%d" % MIB),
             ("/own", (b"mine",), b"%d" % MIB),
             ("/two", (b"first", b"second"), b"%d" % MIB),
@@ -411,31 +424,31 @@ class Streamed:
         self.closed += 1
 
     async def is_closed(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not self.closed:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.closed)
 
 
 @in_loop
-async def test_a_long_answer_given_up_while_its_first_piece_is_made_is_closed_after_that(monkeypatch: Any) -> None:
-    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 0.5)
-    over = threading.Event()
-    streamed = Streamed(lambda: over.wait(PATIENCE))
-    assert (await Client(Gateway(streamed, 1), "/").done()).status == 503
+async def test_a_long_answer_given_up_while_its_first_piece_is_made_is_closed_after_that() -> None:
+    has_begun, over = threading.Event(), threading.Event()
+    streamed = Streamed(lambda: has_begun.set() or over.wait(PATIENCE))
+    client = Client(Gateway(streamed, 1), "/")
+    await until(has_begun.is_set)
+    pass_time(gateway.REQUEST_SECONDS)
+    assert (await client.done()).status == 503
     assert streamed.closed == 0  # another thread is in it
     over.set()
     await streamed.is_closed()
 
 
 @in_loop
-async def test_a_long_answer_whose_first_piece_comes_when_the_time_ends_is_closed(monkeypatch: Any) -> None:
+async def test_a_long_answer_whose_first_piece_comes_when_the_time_ends_is_closed() -> None:
     """The loop is busy meanwhile: it finds the piece and the end of the time at once."""
-    monkeypatch.setattr(gateway, "REQUEST_SECONDS", 0.5)
     loop, is_busy = asyncio.get_running_loop(), threading.Event()
 
     def be_busy() -> None:
         is_busy.set()
         time.sleep(0.7)
+        pass_time(gateway.REQUEST_SECONDS)
 
     def wait() -> None:
         loop.call_soon_threadsafe(be_busy)
@@ -449,8 +462,21 @@ async def test_a_long_answer_whose_first_piece_comes_when_the_time_ends_is_close
 
 def slept(thread: threading.Thread) -> int:
     """How often a thread has begun to wait, by the kernel's count."""
+    return int(_status(thread, "voluntary_ctxt_switches"))
+
+
+def _status(thread: threading.Thread, name: str) -> str:
     status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
-    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return status.partition(f"\n{name}:")[2].split()[0]
+
+
+async def all_sleep(threads: set[threading.Thread]) -> dict[threading.Thread, int]:
+    """Wait until all of them sleep on, and return how often each has slept."""
+    before, now = dict[threading.Thread, int](), {thread: slept(thread) for thread in threads}
+    while before != now or any(_status(thread, "State") != "S" for thread in threads):
+        await asyncio.sleep(0.02)  # in which one that waits for the interpreter gets it
+        before, now = now, {thread: slept(thread) for thread in threads}
+    return now
 
 
 @in_loop
@@ -458,8 +484,7 @@ async def test_a_request_wakes_one_thread_and_the_others_sleep_on() -> None:
     others = set(threading.enumerate())
     served = Gateway(application, 8)
     threads = set(threading.enumerate()) - others
-    await asyncio.sleep(0.4)  # until all sleep
-    before = {thread: slept(thread) for thread in threads}
+    before = await all_sleep(threads)
     for _ in range(50):
         assert (await Client(served, "/").done()).status == 200
     assert len(threads) == 8
