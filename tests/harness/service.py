@@ -5,7 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +54,18 @@ class Service:
             client.close()
 
     def send_raw(self, data: bytes) -> bytes:
-        """The answer to these bytes, until the connection closes or is silent for a second."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=1) as client:
+        """The answers to these bytes, until the connection closes.
+
+        Where they do not ask for that, until it is silent for a second after the first answer has begun.
+        """
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as client:
             client.sendall(data)
             received = b""
-            try:
+            with suppress(TimeoutError):
                 while piece := client.recv(65536):
                     received += piece
-            except TimeoutError:
-                pass
+                    if b"\r\nConnection: close\r\n" not in data:
+                        client.settimeout(1)
             return received
 
     def is_up(self, path: str = "/healthz") -> bool:
