@@ -85,6 +85,7 @@ def running_service(log: Path, start: type[FreshPython[Any]] = Python, **environ
         "PORT": str(port),
         "WEB_WORKERS": "2",
         "WEB_THREADS": "2",
+        "DJANGO_SETTINGS_MODULE": "tests.harness.patient",
         **environment,
     }
     with log.open("wb") as output:

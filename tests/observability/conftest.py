@@ -23,7 +23,7 @@ PRODUCTION = {name: manage.PRODUCTION[name] for name in ("SECRET_KEY", "ENCRYPTI
 def static_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Collect the static files, as the image does for web processes in production. Returns the settings for them."""
     where = {
-        "DJANGO_SETTINGS_MODULE": "tests.harness.static_root",
+        "DJANGO_SETTINGS_MODULE": "tests.harness.patient",
         "STATIC_ROOT": str(tmp_path_factory.mktemp("static")),
     }
     command = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity=0"]

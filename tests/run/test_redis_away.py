@@ -18,7 +18,7 @@ def test_a_redis_that_refuses_forgets_hangs_or_dies_fails_no_request(tmp_path):
         running_broker(tmp_path / "broker") as broker,
         running_broker(tmp_path / "other") as other,
         moving_address() as (url, lead_to),
-        running_service(tmp_path / "log", REDIS_URL=url) as service,
+        running_service(tmp_path / "log", REDIS_URL=url, DJANGO_SETTINGS_MODULE="codservice.settings") as service,
     ):
         lead_to(broker)
 

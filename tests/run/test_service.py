@@ -77,7 +77,7 @@ def test_a_demo_starts_with_its_orders_and_tells_its_password(run):
 
 
 def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run, tmp_path):
-    where = {"DJANGO_SETTINGS_MODULE": "tests.harness.static_root", "STATIC_ROOT": str(tmp_path / "static")}
+    where = {"DJANGO_SETTINGS_MODULE": "tests.harness.patient", "STATIC_ROOT": str(tmp_path / "static")}
     key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
     service = run(
         module="codservice.onebox", SECRET_KEY="abcde" * 10, ENCRYPTION_KEYS=key, HTTPS="false", **where
