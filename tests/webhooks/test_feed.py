@@ -28,7 +28,7 @@ from tests.harness.client import ApiClient, new_key
 from tests.harness.database import one, wait_for_lock
 from tests.harness.plans import explain
 from webhooks import events, feed, recovery, retention
-from webhooks.models import Delivery, Event, FeedEra, Webhook
+from webhooks.models import Delivery, Event, FeedEra, Recovery, Webhook
 
 FEED = "/api/v1/events"
 KIND = Event.Kind.ORDER_CONFIRMED
@@ -85,8 +85,9 @@ def test_all_that_happens_is_there_subscribed_to_or_not(alice: Account, api: Api
 def test_a_reader_goes_on_where_it_was(alice: Account, api: ApiClient) -> None:
     publish(alice, *range(25))
     read_all(api, count=25)
-    first = api.get(FEED, {"limit": 10}).json()
-    assert (len(first["data"]), first["has_more"]) == (10, True)
+    # The horizon may still go back for a moment.
+    first = eventually(lambda: (page := api.get(FEED, {"limit": 10}).json())["has_more"] and page)
+    assert len(first["data"]) == 10
 
     found, after = read_all(api, count=15, after=first["next"], limit=10)
 
@@ -480,7 +481,8 @@ def test_a_recovery_sends_them_in_their_order(
     monkeypatch.setattr(recovery, "BATCH", 1)
     of(alice, changed_by_two.id, 4)
     recovery.recover(alice.id, register(alice).id, since=timezone.now() - timedelta(hours=1))
-    recovery.go_on()
+    while Recovery.objects.exists():  # it is left for later if the feed's horizon goes back for a moment
+        recovery.go_on()
 
     told = [json.loads(each.event.body)["data"] for each in Delivery.objects.order_by("next_attempt_at")]
     changes = [each for each in told if each["product_id"] == str(changed_by_two.id)]
