@@ -41,7 +41,7 @@ def delivered():
 
 
 @pytest.fixture
-def full(make_engine, receiver, webhook_to, monkeypatch):
+def full(make_engine, receiver, webhook_to, monkeypatch, may_end):
     """An engine with room for ten that has claimed eighteen for nine places; the drain; its receiver's gate.
 
     While its second claim waited, nine attempts ended.
@@ -50,6 +50,7 @@ def full(make_engine, receiver, webhook_to, monkeypatch):
 
     def note(token, limit, **more):
         limits.append(limit)
+        one("SELECT set_config('lock_timeout', '0', false)")  # of the thread that claims
         return claim(token, limit, **more)
 
     monkeypatch.setattr(delivery, "claim", note)
