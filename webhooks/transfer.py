@@ -1,12 +1,14 @@
 """One attempt in libcurl: how its handle is set up, what is read of the answer, and its outcome."""
 
+import os
 import re
 import socket
 import ssl
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -159,13 +161,19 @@ def new_handle(roots: str, *, allow_private: bool) -> Any:
 
 
 def trusted_roots(ca_file: str | None) -> Any:
-    """Return an open, named file of the system's certificates and those of `ca_file`."""
+    """Return an open file of the system's certificates and those of `ca_file`; libcurl finds it by its `name`."""
     system = open(ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt", "rb")  # noqa: SIM115
     if ca_file is None:
         return system
-    # libcurl takes one file, and folders only in OpenSSL's own form.
-    both = tempfile.NamedTemporaryFile(prefix="codservice-roots-", suffix=".pem")  # noqa: SIM115
     with system:
-        both.write(system.read() + b"\n" + Path(ca_file).read_bytes())
+        roots = system.read() + b"\n" + Path(ca_file).read_bytes()
+    # libcurl takes one file, and folders only in OpenSSL's own form. It takes the bytes too, but would read them anew
+    # for each connection, which costs as much as several handshakes.
+    if sys.platform == "linux":  # in memory: there may be no folder for temporary files, or no room in it
+        both: Any = FileIO(os.memfd_create("roots"), "w")
+        both.name = f"/proc/self/fd/{both.fileno()}"
+    else:
+        both = tempfile.NamedTemporaryFile(prefix="codservice-roots-", suffix=".pem")  # noqa: SIM115
+    both.write(roots)
     both.flush()
     return both

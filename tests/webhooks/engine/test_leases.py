@@ -22,6 +22,8 @@ from webhooks.models import Attempt, Claim, Delivery
 from webhooks.roster import Roster
 from webhooks.sender import Sender
 
+from .certificates import Authority
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -425,7 +427,12 @@ def test_a_folder_that_is_not_ours_is_not_believed_and_nothing_stops(
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_without_any_folder_for_temporary_files_deliveries_are_sent(engine, receiver, webhook_to, monkeypatch, caplog):
+@pytest.mark.parametrize("trusts_another", [False, True])
+def test_without_any_folder_for_temporary_files_deliveries_are_sent(
+    engine, receiver, webhook_to, monkeypatch, caplog, settings, tmp_path, trusts_another
+):
+    settings.WEBHOOK_CA_FILE = str(Authority(tmp_path).file) if trusts_another else None
+
     def gettempdir():
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
