@@ -32,7 +32,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Each run would leave files of counters there. Not in `main`: a fork has loaded the counters with their folder.
+    # Each run would leave files of counters in that folder. Not in `main`: a fork has loaded the counters, with their
+    # folder.
     os.environ.pop(counters.VARIABLE, None)
     try:
         main()
