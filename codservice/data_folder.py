@@ -1,6 +1,6 @@
 """The folder that holds an installation's data: where its files are, who may own it, how its servers are reached.
 
-Apart from those that make and lock a folder, these are pure functions of it. Settings call them, so they start no
+Apart from those that make, keep and lock a folder, these are pure functions of it. Settings call them, so they start no
 process and import nothing slow. `codservice.onebox` starts the servers behind the URLs.
 """
 
@@ -161,6 +161,15 @@ def make_data_folder(layout: Layout) -> None:
         raise CannotStart(f"DATA_DIR {layout.data} cannot be created: {error.strerror}.") from error
     if not os.access(layout.data, os.W_OK | os.X_OK):
         raise CannotStart(f"DATA_DIR {layout.data} is not writable for user id {os.geteuid()}.")
+
+
+def keep_name(path: Path) -> None:
+    """Write the folder that has this name to the disk. Otherwise it may be gone after a power failure."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 @contextmanager

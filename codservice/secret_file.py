@@ -6,7 +6,7 @@ import os
 import secrets as random
 from pathlib import Path
 
-from codservice.data_folder import Layout, make_data_folder
+from codservice.data_folder import Layout, keep_name, make_data_folder
 from codservice.errors import CannotStart
 
 NAMES = ("SECRET_KEY", "ENCRYPTION_KEYS")
@@ -68,5 +68,6 @@ def _write_once(path: Path) -> None:
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
+        keep_name(path)  # also if another process was first: it may not have come so far
     finally:
         draft.unlink()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from codservice.data_folder import keep_name
 from codservice.stops import stops_wait
 
 
@@ -42,12 +43,3 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
         if is_ours:
             draft.unlink(missing_ok=True)
         raise
-
-
-def keep_name(path: Path) -> None:
-    """Write the folder that has this name to the disk. Otherwise it may be gone after a power failure."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

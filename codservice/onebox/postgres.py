@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from codservice.data_folder import Layout, hold, own_folder
+from codservice.data_folder import Layout, hold, keep_name, own_folder
 from codservice.errors import CannotStart
-from codservice.files.new_file import keep_name
 from codservice.onebox.binaries import PostgresPrograms, ServerUser, find_postgres
 from codservice.onebox.process import Process, becomes_ready, log_hint, spawn, why
 

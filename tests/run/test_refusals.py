@@ -158,11 +158,17 @@ def test_of_a_cluster_that_cannot_be_made_the_reason_is_told_and_not_the_end(tmp
         postgres._make_cluster(Layout(tmp_path), PostgresPrograms(tmp_path, 18), user)
 
 
-def test_a_new_clusters_name_is_on_the_disk_before_anything_is_in_it(tmp_path, monkeypatch):
-    kept, fsync = [], os.fsync
+@pytest.fixture
+def kept(monkeypatch):
+    """The paths of files and folders that were written to the disk."""
+    paths, fsync = [], os.fsync
     monkeypatch.setattr(
-        os, "fsync", lambda opened: (kept.append(os.readlink(f"/proc/self/fd/{opened}")), fsync(opened))
+        os, "fsync", lambda opened: (paths.append(os.readlink(f"/proc/self/fd/{opened}")), fsync(opened))
     )
+    return paths
+
+
+def test_a_new_clusters_name_is_on_the_disk_before_anything_is_in_it(tmp_path, kept):
     layout = Layout(tmp_path)
     try:
         postgres.postgres(layout).before_start()
@@ -259,3 +265,8 @@ def test_processes_that_ask_for_secrets_at_once_get_the_same(tmp_path):
     asking = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(6)]
     assert len({process.communicate()[0] for process in asking}) == 1
     assert [path.name for path in Layout(tmp_path).data.iterdir()] == ["secrets.env"]
+
+
+def test_new_secrets_are_on_the_disk_before_they_are_used(tmp_path, kept):
+    secrets(tmp_path)
+    assert kept[-1] == str(tmp_path)
