@@ -15,6 +15,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import Account, SecurityEntry, User
+from tests.docs.as_written import OPERATORS
 from tests.factories import PASSWORD
 from tests.harness.client import browser_of
 
@@ -165,6 +166,17 @@ def test_so_is_who_turns_codes_on(agent: User) -> None:
     answer = browser.post(CODES, {"action": "on", "code": code_of(agent), "password": PASSWORD})
     assert (answer.status_code, b"Try again in 3 minutes." in answer.content) == (429, True)
     assert not one_time_codes.are_on(agent)
+
+
+def test_operators_are_told_of_the_wait() -> None:
+    longest = 2 ** (one_time_codes._MOST_COUNTED - 1) // 60
+    assert f"doubles the wait, from 1 second up to {longest} minutes" in OPERATORS
+
+
+def test_the_wait_ends_when_codes_are_turned_off(with_codes: User) -> None:
+    after_wrong_codes(20)
+    one_time_codes.forget(with_codes)
+    assert sign_in().status_code == 302
 
 
 def test_a_missing_code_is_no_wrong_one(with_codes: User) -> None:
