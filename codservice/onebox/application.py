@@ -38,7 +38,10 @@ def gather_static_files() -> None:
 
     if not settings.DEVELOPMENT:
         django.setup()
-        call_command("collectstatic", interactive=False, verbosity=0)
+        try:
+            call_command("collectstatic", interactive=False, verbosity=0)
+        except OSError as error:
+            raise CannotStart(f"Static files cannot be written to {settings.STATIC_ROOT}: {error.strerror}.") from error
 
 
 def main() -> int:

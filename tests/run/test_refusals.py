@@ -225,6 +225,13 @@ def test_data_dir_cannot_be_made(run):
     assert "cannot be created" in refusal(run(Path("/proc/data")))
 
 
+def test_a_production_that_cannot_gather_its_static_files(run, tmp_path):
+    (tmp_path / "file").touch()
+    where = {"DJANGO_SETTINGS_MODULE": "tests.harness.static_root", "STATIC_ROOT": str(tmp_path / "file/static")}
+    said = refusal(run(module="codservice.onebox", **PRODUCTION, **where))
+    assert f"Static files cannot be written to {tmp_path}/file/static: Not a directory" in said
+
+
 @pytest.mark.parametrize(
     ("damaged", "said"),
     [(b"SECRET_KEY=x\n", "has no ENCRYPTION_KEYS"), (b"\xff\xfeS\0", "secrets.env is not a text file")],
