@@ -10,12 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from codservice.data_folder import Layout, hold, keep_name, own_folder
 from codservice.errors import CannotStart
 from codservice.onebox.binaries import PostgresPrograms, ServerUser, find_postgres
 from codservice.onebox.process import Process, becomes_ready, log_hint, spawn, why
+from codservice.run.kernel import die_with_parent
 
 NEW_CLUSTER_BYTES = 256 << 20
 OLD_CLUSTER_BYTES = 64 << 20
@@ -195,6 +197,8 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
             text=True,
             cwd=draft,
             env={**os.environ, **ENVIRONMENT},
+            # An initdb that is left alone would empty the folder of the next start's.
+            preexec_fn=partial(die_with_parent, signal.SIGKILL, os.getpid()),
             **maker.options(),  # type: ignore[call-overload]
         )
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from codservice.secret_file import secrets
 from tests.harness.background import eventually
 from tests.harness.database import database_url, environment
 from tests.harness.manage import PRODUCTION
-from tests.harness.processes import CHECKOUT, free_port
+from tests.harness.processes import CHECKOUT, free_port, is_alive
 from tests.harness.python import run_python
 from tests.harness.service import running_service
 
@@ -156,6 +157,30 @@ def test_of_a_cluster_that_cannot_be_made_the_reason_is_told_and_not_the_end(tmp
     user = ServerUser(os.geteuid(), os.getegid())
     with pytest.raises(CannotStart, match=r"No space left on device$"):
         postgres._make_cluster(Layout(tmp_path), PostgresPrograms(tmp_path, 18), user)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a process ends with its parent")
+def test_whoever_makes_a_cluster_ends_with_the_one_that_asked(tmp_path):
+    """When it fails, initdb empties the folder by its name, in which the next start makes a cluster by then."""
+    initdb, begun = tmp_path / "initdb", tmp_path / "begun"
+    initdb.write_text(f"#!/bin/sh\necho $$ > {begun}.new; mv {begun}.new {begun}; exec sleep infinity")
+    initdb.chmod(0o755)
+    code = f"""
+import os; from pathlib import Path
+from codservice.data_folder import Layout
+from codservice.onebox import postgres
+user = postgres.ServerUser(os.geteuid(), os.getegid())
+postgres._make_cluster(Layout(Path({str(tmp_path)!r})), postgres.PostgresPrograms(Path({str(tmp_path)!r}), 18), user)
+"""
+    with subprocess.Popen([sys.executable, "-c", code]) as asking:
+        eventually(begun.exists)
+        asking.kill()
+    pid = int(begun.read_text())
+    try:
+        eventually(lambda: not is_alive(pid))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
