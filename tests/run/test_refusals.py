@@ -252,7 +252,7 @@ def test_data_dir_cannot_be_made(run):
 
 def test_a_production_that_cannot_gather_its_static_files(run, tmp_path):
     (tmp_path / "file").touch()
-    where = {"DJANGO_SETTINGS_MODULE": "tests.harness.static_root", "STATIC_ROOT": str(tmp_path / "file/static")}
+    where = {"DJANGO_SETTINGS_MODULE": "tests.harness.patient", "STATIC_ROOT": str(tmp_path / "file/static")}
     said = refusal(run(module="codservice.onebox", **PRODUCTION, **where))
     assert f"Static files cannot be written to {tmp_path}/file/static: Not a directory" in said
 
