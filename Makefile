@@ -17,7 +17,7 @@ install = { $(UV_INSTALL) --python $(1)/bin/python $(2) 2>/dev/null || \
 # Many tests wait for processes, browsers and deadlines: on two cores five workers need 16 minutes, fewer need more.
 PYTEST_ARGS ?= -n 5
 
-.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench images lighthouse browser languages messages extract
+.PHONY: help run install test check pytest lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench images lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -29,11 +29,16 @@ run: $(BIN)/pip ## Start the whole service in the foreground (PORT, HOST, DATA_D
 
 install: $(VENV)/.requirements ## Create .venv and install the pinned requirements
 
-test: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/clients/.requirements browser languages lint typecheck ## Run all checks and tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/clients/.requirements browser languages lint ## Run all checks and tests
+	@$(BESIDE)
 
-check: $(VENV)/.requirements-dev $(VENV)/.embedded lint typecheck ## Run the checks and the tests that start no processes or browsers
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not browser and not hosts'
+check: $(VENV)/.requirements-dev $(VENV)/.embedded lint ## Run the checks and the tests that start no processes or browsers
+	@$(BESIDE) CHOICE="-m 'not process and not browser and not hosts'"
+
+# Types are checked beside the tests: alone, on one core, it would keep the others waiting for most of a minute.
+BESIDE = $(MAKE) --no-print-directory -j2 pytest typecheck
+pytest:
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(CHOICE)
 
 test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Test the image, several hosts that restart, die or lose each other, and migrations under load (needs root)
 	$(BIN)/python -m pytest -m hosts tests/deployment tests/hosts tests/run/test_deploys.py tests/test_migrations.py

@@ -1,5 +1,6 @@
 """`make` over an environment from before."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,3 +37,35 @@ def test_an_environment_whose_python_was_upgraded_is_made_anew(checkout: Path, p
     said = would_do(checkout)
     assert "-m venv --clear" in said
     assert "-r requirements.txt" in said
+
+
+TOOL = """#!/bin/sh
+case "$0 $*" in
+*mypy*) its=types others=tests;;
+*pytest*) its=tests others=types;;
+*) exit 0;;
+esac
+touch "began.$its"
+timeout 30 sh -c "until [ -e began.$others ]; do sleep 0.05; done" || exit
+echo "$its say so"
+[ "$FAILS" != "$its" ]
+"""
+
+
+@pytest.mark.parametrize(("fails", "status"), [("nothing", 0), ("tests", 2), ("types", 2)])
+def test_types_are_checked_beside_the_tests_and_either_fails_both(checkout: Path, fails: str, status: int) -> None:
+    """Each waits here for the other to begin."""
+    for name in ("python", "mypy", "ruff"):
+        (tool := checkout / ".venv/bin" / name).write_text(TOOL)
+        tool.chmod(0o755)
+    for name in ("tests", "codservice/observability", "codservice/onebox"):
+        (checkout / name).mkdir(parents=True)
+        (checkout / name / "requirements.txt").touch()
+    for name in (".requirements", ".requirements-dev", ".embedded"):
+        (checkout / ".venv" / name).touch()
+    environment = {"PATH": os.environ["PATH"], "FAILS": fails}
+    done = subprocess.run(["make", "check"], cwd=checkout, env=environment, capture_output=True, text=True)
+    assert done.returncode == status
+    assert {"tests say so", "types say so"} <= set(done.stdout.splitlines())
+    assert "-m 'not process and not browser and not hosts'" in done.stdout
+    assert "jobserver" not in done.stderr
