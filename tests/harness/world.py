@@ -230,9 +230,10 @@ def _deliver_and_recover(webhook: webhook_models.Webhook) -> None:
 
 # --- Text in every field ---------------------------------------------------------------------------------------------
 
-# Short fields keep only the beginning, which closes an attribute and a title.
+# Short fields keep only the beginning, which closes an attribute and a title, and adds to a tag without quotes.
 MARKUP = (
-    "'\"></title><svg onload=alert(1)></textarea></pre></style></select></script><script>alert(1)</script>"
+    "'\"></title><svg onload=alert(1)> onfocus=alert() autofocus "
+    "</textarea></pre></style></select></script><script>alert(1)</script>"
     "<img src=//evil.example/beacon><iframe src=//evil.example></iframe>{{7*7}}{% csrf_token %}"
 )
 
@@ -285,7 +286,7 @@ def rows_of(account: Account) -> dict[type[models.Model], Any]:
 def inscribe(text: str) -> dict[str, str]:
     """Write `text` into every field that others fill, in every row, with a different sign before it for each field.
 
-    Returns the field of each sign.
+    Addresses become some that would run. Returns the field of each sign.
     """
     signs: dict[str, str] = {}
     for model in apps.get_models():
@@ -303,7 +304,7 @@ def inscribe(text: str) -> dict[str, str]:
             elif isinstance(field, models.JSONField):
                 value = {sign + text: sign + text}
             elif isinstance(field, models.CharField | models.TextField):
-                value = sign + text
+                value = f"javascript:alert(1)//{sign}{text}" if field.name.endswith("url") else sign + text
                 texts.append(field)
             elif label == "webhooks.Attempt.response":
                 value = (sign + text).encode()
