@@ -1,8 +1,8 @@
 """Finds out what kind each test is, rather than relying on marks by hand, so that `make check` forgets none.
 
 A `browser` test uses Chromium. A `process` test starts a process: the test, one of its fixtures, or anything in `tests`
-that these name in turn, names `subprocess`. Any other test that starts a process fails. Files with such tests run
-first: they take longest, and a worker should not begin one when the others are done.
+that these name in turn, names `subprocess`. Any other test that starts a process fails. Files with such tests, and
+files that ask every address, run first: they take longest, and a worker should not begin one when the others are done.
 """
 
 import subprocess
@@ -18,6 +18,8 @@ import pytest
 from codservice.onebox.process import spawn
 
 KINDS = ("browser", "process", "hosts")
+# The fixtures of those who ask every address.
+WORLDS = {"world", "attack"}
 # What starts processes, and the rooms in which it is looked for: the second is our own code that starts some.
 STARTERS = (subprocess, subprocess.Popen, spawn)
 ROOMS = ("tests.", "codservice.onebox.")
@@ -31,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, o
         elif any(map(_starts_processes, _functions(item))):
             item.add_marker("process")
     result = yield
-    long = {item.path for item in items if _is_marked(item)}
+    long = {item.path for item in items if _is_marked(item) or WORLDS & set(getattr(item, "fixturenames", ()))}
     items.sort(key=lambda item: item.path not in long)
     return result
 
