@@ -217,6 +217,9 @@ def test_indexes_of_tables_that_may_be_large_are_built_beside_writes():
             assert {step.model_name_lower for step in added} <= made, key
 
 
+# A migration that builds several indexes beside writes.
+BUILDS_INDEXES = "0005_call_desk_indexes"
+
 # The first state of each app, and rows as it held them.
 FIRST = {
     "accounts": "0001_initial", "inventory": "0001_initial", "webhooks": "0001_initial", "orders": "0001_initial"
@@ -253,8 +256,7 @@ def counted(database):
 def first_state(django_db_setup, django_db_blocker):
     """The name of a database in the first state, with rows, as a template for others."""
     with database_of_its_own(django_db_blocker, "first") as made:
-        for label, name in FIRST.items():
-            call_command("migrate", label, name, verbosity=0)
+        MigrationExecutor(made).migrate(list(FIRST.items()))
         with made.cursor() as cursor:
             cursor.execute(FIRST_ROWS)
             cursor.execute(FIRST_ORDERS, [FIRST_COUNTS["orders_order"]])
@@ -462,14 +464,14 @@ def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_
         )
     other.execute("UPDATE orders_order SET notes = 'x'")
     with pytest.raises(CommandError, match="could not get a lock in"):
-        call_command("migrate", "orders", verbosity=0, stderr=StringIO())
+        call_command("migrate", "orders", BUILDS_INDEXES, verbosity=0, stderr=StringIO())
     assert half_built(first) == 1
     other.rollback()
 
-    call_command("migrate", verbosity=0)
+    call_command("migrate", "orders", BUILDS_INDEXES, verbosity=0)
 
     assert half_built(first) == 0
-    assert checks.migrations() == ""
+    assert ("orders", BUILDS_INDEXES) in MigrationRecorder(first).applied_migrations()
 
 
 def test_one_migrates_at_a_time(late):
