@@ -20,6 +20,7 @@ from tests.harness.world import PEOPLE, World
 from tests.pages.doors import (
     AGENTS,
     ALL,
+    ASKED,
     EVERYBODY,
     HOLDERS,
     MANAGERS,
@@ -27,11 +28,13 @@ from tests.pages.doors import (
     OWN_AFFAIRS,
     SEEN_BY_MANAGERS,
     SUPERVISORS,
+    WITNESSES,
     ask,
     is_open,
     is_refused,
     undone,
 )
+from tests.pages.markup import Markup
 
 # What a look may write: signs that somebody is there.
 SIGNS_OF_LIFE = ("django_session", "accounts_signin", "agents_claim.expires_at", "accounts_apikey.last_used_at")
@@ -79,12 +82,14 @@ def is_of_their_account(address: Address, person: str) -> bool:
 def test_a_look_changes_nothing_and_no_page_is_framed_stored_or_scripted_from_elsewhere(
     person: str, world: World
 ) -> None:
-    """Behind a login nothing may be stored by caches; public pages may."""
+    """Behind a login nothing may be stored by caches; public pages may. Nothing is lost of what a page says (`Markup`),
+    which is read as those who together see every page.
+    """
     client = world.client(person)
-    before, reached, wrong = contents(*SIGNS_OF_LIFE), set(), []
+    before, reached, wrong, referring = contents(*SIGNS_OF_LIFE), set(), [], 0
     for address in ALL:
         if is_open(address, person):
-            for path in address.some_paths():
+            for path in address.some_paths() + ASKED.get(address.name, []):
                 response = client.get(path)
                 if not is_refused(response) or response.status_code == 405 or address.name in EVERYBODY:
                     reached.add(address.name)
@@ -92,7 +97,13 @@ def test_a_look_changes_nothing_and_no_page_is_framed_stored_or_scripted_from_el
                     wrong.append((path, response.status_code, response.headers))
                 if response.status_code == 200 and address.name not in EVERYBODY and may_be_kept(address, response):
                     wrong.append((path, response.status_code, response.headers))
+                is_page = response.status_code == 200 and response.headers["Content-Type"].startswith("text/html")
+                if person in WITNESSES and is_page:
+                    page = Markup(response.content.decode())
+                    referring += bool(page.named)
+                    wrong += [(path, each) for each in page.wrong]
     assert wrong == []
+    assert person not in WITNESSES or referring > 3
     assert contents(*SIGNS_OF_LIFE) == before
     # What Django's own pages offer operators is checked on those pages.
     assert (OPEN[person] if person != "operator" else AGENTS) - reached <= LANDINGS
