@@ -30,10 +30,10 @@ run: $(BIN)/pip ## Start the whole service in the foreground (PORT, HOST, DATA_D
 install: $(VENV)/.requirements ## Create .venv and install the pinned requirements
 
 test: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/clients/.requirements browser languages lint ## Run all checks and tests
-	@$(BESIDE)
+	@+$(BESIDE)
 
 check: $(VENV)/.requirements-dev $(VENV)/.embedded lint ## Run the checks and the tests that start no processes or browsers
-	@$(BESIDE) CHOICE="-m 'not process and not browser and not hosts'"
+	@+$(BESIDE) CHOICE="-m 'not process and not browser and not hosts'"
 
 # Types are checked beside the tests: alone, on one core, it would keep the others waiting for most of a minute.
 BESIDE = $(MAKE) --no-print-directory -j2 pytest typecheck

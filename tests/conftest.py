@@ -24,7 +24,7 @@ from django.test import Client
 from django.urls import get_resolver
 from django.utils import translation
 
-from codservice import ratelimit
+from codservice import health, ratelimit
 from codservice.accounts import authentication
 from codservice.accounts.models import Account, ApiKey
 from codservice.data_folder import Layout
@@ -55,6 +55,7 @@ settings.MIDDLEWARE[:0] = ["tests.harness.emptying.UnderWay", "tests.harness.dri
 PATIENTLY = settings.REDIS_CLIENT | dict.fromkeys(("socket_timeout", "socket_connect_timeout"), PATIENCE)
 settings.CACHES["default"]["OPTIONS"] |= PATIENTLY
 ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, PATIENTLY)
+health._broker = redis.Redis.from_url(settings.REDIS_URL, **PATIENTLY)
 wakeup._redis = redis.Redis.from_url(settings.REDIS_URL, **PATIENTLY)
 wakeup._ring = wakeup._redis.register_script(wakeup._ring.script)
 memory = redis.Redis.from_url(settings.REDIS_URL)

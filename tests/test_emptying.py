@@ -68,6 +68,8 @@ def test_it_bears_whoever_still_locks_tables_in_whatever_order(late: float, dele
     empty = TransactionTestCase()._fixture_teardown
     empty()
     delete()
+    if not one("SELECT has_parameter_privilege('deadlock_timeout', 'SET')"):
+        pytest.skip("only some roles may choose whom a deadlock ends")
     has_begun = threading.Event()
 
     @transaction.atomic

@@ -64,7 +64,14 @@ def test_types_are_checked_beside_the_tests_and_either_fails_both(checkout: Path
     for name in (".requirements", ".requirements-dev", ".embedded"):
         (checkout / ".venv" / name).touch()
     environment = {"PATH": os.environ["PATH"], "FAILS": fails}
-    done = subprocess.run(["make", "check"], cwd=checkout, env=environment, capture_output=True, text=True)
+
+    def make(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["make", *words], cwd=checkout, env=environment, capture_output=True, text=True)
+
+    would_do = make("--dry-run", "check").stdout
+    assert "-m pytest" in would_do
+    assert "bin/mypy" in would_do
+    done = make("check")
     assert done.returncode == status
     assert {"tests say so", "types say so"} <= set(done.stdout.splitlines())
     assert "-m 'not process and not browser and not hosts'" in done.stdout

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
+from django.core.management.sql import emit_post_migrate_signal
 from django.db import DataError, connection, connections
 from django.db.backends.base import base
 from django.db.migrations import AddIndex, CreateModel
@@ -256,7 +257,8 @@ def counted(database):
 def first_state(django_db_setup, django_db_blocker):
     """The name of a database in the first state, with rows, as a template for others."""
     with database_of_its_own(django_db_blocker, "first") as made:
-        MigrationExecutor(made).migrate(list(FIRST.items()))
+        state = MigrationExecutor(made).migrate(list(FIRST.items()))
+        emit_post_migrate_signal(0, False, made.alias, apps=state.apps)  # `migrate` wrote permissions then
         with made.cursor() as cursor:
             cursor.execute(FIRST_ROWS)
             cursor.execute(FIRST_ORDERS, [FIRST_COUNTS["orders_order"]])

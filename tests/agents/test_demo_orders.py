@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from agents.models import Claim
 from orders.models import CallNote, CallState, Order, OrderEdit, ShippingFee, Status
+from tests.harness.database import one
 from tests.harness.manage import output
 
 MADE = 300
@@ -23,6 +24,7 @@ MADE = 300
 def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """The data, made once. A test's transaction is inside this one, which is undone."""
     with django_db_blocker.unblock(), transaction.atomic():
+        one("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")  # tests may stand still at midnight
         output("seed_demo", orders=MADE)
         with django_db_blocker.block():
             yield

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 import redis
+from django.conf import settings
 from django.db import connection
 
 from codservice import health
@@ -57,11 +58,7 @@ def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch
             port = 1
         else:
             port = listener.getsockname()[1]
-        pool = redis.ConnectionPool.from_url(
-            f"redis://127.0.0.1:{port}/0",
-            **{name: value for name, value in health._broker.connection_pool.connection_kwargs.items()
-               if name in ("socket_timeout", "socket_connect_timeout", "retry")},
-        )  # fmt: skip
+        pool = redis.ConnectionPool.from_url(f"redis://127.0.0.1:{port}/0", **settings.REDIS_CLIENT)
         monkeypatch.setattr(health._broker, "connection_pool", pool)
         answer, seconds = timed_get(client, "/readyz")
     assert answer.status_code == 503

@@ -1,6 +1,6 @@
 """Checks that the OpenAPI description and the service have not drifted apart, over a whole run of the tests.
 
-`Recorder`, a middleware that tests/conftest.py puts before all others, records each operation and the status of its
+`Recorder`, a middleware that tests/conftest.py puts before all of ours, records each operation and the status of its
 answer in a test's process. When the whole suite has passed, the records of all workers are compared with the
 description. The run fails if an answer that was seen is not described, or one that is described was never seen.
 `--drift` compares after any run.

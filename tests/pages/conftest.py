@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents.desk import claims
 from agents.models import Claim
+from tests.harness.database import one
 from tests.harness.world import World, make_world
 
 
@@ -20,6 +21,7 @@ def world_of_file(django_db_setup: None, django_db_blocker: Any) -> Iterator[Wor
     A file with tests that commit needs a `world` of its own.
     """
     with django_db_blocker.unblock(), transaction.atomic():
+        one("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")  # tests may stand still at midnight
         world = make_world()
         with django_db_blocker.block():
             yield world

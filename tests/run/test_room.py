@@ -473,9 +473,10 @@ def _status(thread: threading.Thread, name: str) -> str:
 async def all_sleep(threads: set[threading.Thread]) -> dict[threading.Thread, int]:
     """Wait until all of them sleep on, and return how often each has slept."""
     before, now = dict[threading.Thread, int](), {thread: slept(thread) for thread in threads}
-    while before != now or any(_status(thread, "State") != "S" for thread in threads):
-        await asyncio.sleep(0.02)  # in which one that waits for the interpreter gets it
-        before, now = now, {thread: slept(thread) for thread in threads}
+    async with asyncio.timeout(PATIENCE):
+        while before != now or any(_status(thread, "State") != "S" for thread in threads):
+            await asyncio.sleep(0.02)  # in which one that waits for the interpreter gets it
+            before, now = now, {thread: slept(thread) for thread in threads}
     return now
 
 

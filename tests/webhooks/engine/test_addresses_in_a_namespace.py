@@ -176,7 +176,8 @@ def test_names_with_thousands_of_addresses_hold_up_no_other_name(went):
     assert len(went["beside_floods"]) == 101
     assert ["good.test", ""] in went["beside_floods"]
     floods = {failure for name, failure in went["beside_floods"] if name != "good.test"}
-    assert floods <= {"tls", "timeout", "unreachable"}  # on a busy machine, for some there is too little time
+    assert "tls" in floods  # they were dialled; on a busy machine there is too little time for some
+    assert floods <= {"tls", "timeout", "unreachable"}
 
 
 def test_plain_http_is_not_spoken(went):
