@@ -28,8 +28,7 @@ _DUPLICATE: Errors = {"external_id": ["Another order of this account already has
 class DuplicateExternalId(Invalid):
     """An order of the account already has this `external_id`; `errors` also has what else is wrong.
 
-    `order_id` is that order's id, which the message names too; None if the order is gone by now or, with `skip_known`,
-    came since it was looked for: meanwhile, or by a body before this one.
+    `order_id` is that order's id, which the message names too; None if the order is gone by now.
     """
 
     GONE = "The order that had this external_id is gone by now. Send this one again, with a new Idempotency-Key."
@@ -57,7 +56,8 @@ def import_orders(
     has its id.
 
     One body or a thousand cost at most three statements: the named products; the insert, which outside a larger
-    transaction is its own commit; and the external ids of what was not written (with `skip_known`, of all, at first).
+    transaction is its own commit; and the external ids of what was not written. With `skip_known`, one more: the
+    external ids of all, at first.
     """
     external_ids = [serializers.external_id(body) if skip_known else None for body in sent]
     taken = orders_with(account_id, set(external_ids))
@@ -75,9 +75,9 @@ def import_orders(
             _complete(order, id_, account_id, catalog)
             rows.append(order)
     written = _insert(account_id, rows, actor) if rows else {}
-    if not skip_known:
-        unwritten = {order.get("external_id") for order, _ in read if order.get("id") not in written}
-        taken = orders_with(account_id, unwritten)
+    # Those found at first have errors already; others may have come since.
+    unwritten = [order for order, errors in read if order.get("id") not in written and not (skip_known and errors)]
+    taken |= orders_with(account_id, {order.get("external_id") for order in unwritten})
     return _outcomes(read, taken, written)
 
 

@@ -4,13 +4,15 @@ import csv
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
-from orders import amending
+from orders import amending, importing
 from orders.models import Order, OrderEdit
+from tests.factories import make_order
 from tests.harness.sheets import read_csv, read_records, write_xlsx
 from tests.orders.files import COLUMNS, mended, products_of, row, run
 
@@ -281,6 +283,26 @@ def test_another_customers_order_is_not_called_already_there(alice: Account, wri
         assert {"with another phone" in each["errors"]["external_id"][0] for each in result["errors"]} == {True}
     Order.objects.filter(account=alice).update(anonymised_at=order.created_at)
     assert run(next_day, alice)[0]["already_there"] == 2, "nobody knows any more"
+
+
+def test_nor_is_one_that_comes_while_the_file_is_taken_in(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two colleagues send different lists at once, each numbered from 1. Orders of the second were dropped."""
+    named_products = importing.named_products
+
+    def after_another(account_id: UUID, orders: Any) -> Any:
+        monkeypatch.setattr(importing, "named_products", named_products)
+        make_order(alice, external_id="1", phone="0550123456")
+        make_order(alice, external_id="2", phone="0661112233")
+        return named_products(account_id, orders)
+
+    monkeypatch.setattr(importing, "named_products", after_another)
+    result, _status = run(write([row(external_id="1"), row(external_id="2"), row(external_id="3")]), alice)
+
+    assert (result["imported"], result["already_there"], result["refused"]) == (1, 1, 1)
+    assert result["errors"][0]["line"] == 3
+    assert "with another phone" in result["errors"][0]["errors"]["external_id"][0]
 
 
 def test_a_row_that_an_order_was_imported_without_is_not_called_already_there(
