@@ -3,8 +3,9 @@
 An order that ended CUSTOMER_RETENTION_DAYS ago, and has no call note from these days, no longer needs its customer:
 `orders.anonymising` says what is overwritten.
 
-Test orders, those of accounts' twins, are deleted TEST_ORDERS_KEPT after their import. Their events stay longer, as the
-feed promises, but lose their customers at the same time: later, without the orders, nobody could find them to erase.
+Test orders, those of accounts' twins, are deleted TEST_ORDERS_KEPT after their import, with the answers that are kept
+for calls about them. Their events stay longer, as the feed promises, but lose their customers at the same time: later,
+without the orders, nobody could find them to erase.
 """
 
 from collections.abc import Iterator
@@ -14,10 +15,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from codservice import postgresql
+from codservice.api import idempotency
+from codservice.api.models import KEPT_FOR
 from orders import anonymising
-from orders.models import ENDED, Order
+from orders.models import ENDED, CallNote, Order
 from webhooks import redaction
 
 BATCH = 200  # orders that one transaction anonymises or deletes
@@ -114,6 +118,10 @@ def _delete_tests(ids: list[UUID], told: redaction.Found) -> int:
     with transaction.atomic():
         orders = Order.objects.filter(id__in=ids).order_by("id").select_for_update(skip_locked=True)
         locked = list(orders.values_list("id", flat=True))
+        # Of old orders, only calls have answers that are still kept; most orders have none, and spare us the search.
+        calls = CallNote.objects.filter(order__in=locked, created_at__gte=Now() - KEPT_FOR)
+        if called := set(calls.values_list("order_id", flat=True)):
+            idempotency.forget(told.account_id, called)
         Order.objects.filter(id__in=locked).delete()  # and what belongs to them, as it is since the lock
         redaction.overwrite(told.of(locked), anonymising.TOLD)  # deleted orders have no more events after these
     return len(locked)

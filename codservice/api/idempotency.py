@@ -97,6 +97,12 @@ def overwrite(account_id: UUID, ids: Collection[str], current: Callable[[str], M
         IdempotencyRecord.objects.filter(id=record.id).update(body=body)
 
 
+def forget(account_id: UUID, ids: Collection[UUID]) -> None:
+    """Forget kept answers that tell of an object with one of these ids. Runs in the caller's transaction."""
+    records = IdempotencyRecord.objects.raw(_NAMING, [account_id, [*map(str, ids)]])
+    IdempotencyRecord.objects.filter(id__in=[record.id for record in records]).delete()
+
+
 def _overwritten(data: Any, members: Callable[[Any], Mapping[str, Any]]) -> Any:
     if isinstance(data, list):
         return [_overwritten(each, members) for each in data]

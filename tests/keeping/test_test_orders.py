@@ -13,10 +13,12 @@ from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
+from codservice.api.models import IdempotencyRecord
 from orders import counts, editing, lifecycle, retention
-from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, StatusChange
+from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, Status, StatusChange
 from tests.factories import AgentFactory, make_order
 from tests.harness.background import open_transaction
+from tests.harness.client import ApiClient
 from tests.harness.database import stopped_before_its_locks
 from tests.harness.manage import output
 from tests.harness.plans import looks_at_events
@@ -74,6 +76,27 @@ def test_what_was_told_of_them_forgets_the_customer(
     assert {data["id"] for data in told} == {*gone, young}
     for data in told:
         assert ((data["customer_name"], data["customer_phone"]) == ("—", "")) == (data["id"] != young)
+
+
+def test_what_was_answered_of_them_is_kept_no_longer(
+    twin: Account, twins_api: ApiClient, order_in: Callable[..., Order]
+) -> None:
+    """A call on an old order was answered with the customer for a day, to whoever repeated it after an erasure."""
+    old, young = order_in(twin, 0), order_in(twin, 0)
+    Order.objects.update(status=Status.PENDING)
+
+    def call(order: Order) -> Any:
+        headers = {"Idempotency-Key": str(order.id)}
+        return twins_api.post(f"/api/v1/test/orders/{order.id}/call", {"outcome": "busy"}, headers=headers)
+
+    answers = [call(old), call(young)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    Order.objects.filter(id=old.id).update(created_at=F("created_at") - timedelta(days=31))
+    assert prune() == 1
+
+    assert call(old).status_code == 404
+    assert call(young).content == answers[1].content
+    assert IdempotencyRecord.objects.get().key == str(young.id)
 
 
 @pytest.mark.django_db(transaction=True)
