@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.core.management.base import CommandError
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
+from codservice import postgresql
 from codservice.commands import Command, cannot_be_used
 from codservice.errors import Errors
 from codservice.files import reports
@@ -28,6 +29,10 @@ MAX_PIPED = 1 << 30  # bytes; they are copied to the folder for temporary files,
 _RETRY_AFTER = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds
 
 
+class _OutcomeUnknown(OperationalError):
+    """The database was lost during a COMMIT: all that this was to commit is in, or nothing of it."""
+
+
 class FileCommand(Command):
     """A command that imports a file of rows, a batch at a time, each in a short transaction of its own.
 
@@ -38,6 +43,7 @@ class FileCommand(Command):
 
     required: Sequence[str] = ()  # columns
     named_by: Sequence[str] = ()  # columns by which people recognise an entry
+    if_unknown = "Run the same command again: it recognises what is in."  # how to go on after an _OutcomeUnknown
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="CSV or XLSX; - is CSV from standard input")
@@ -68,6 +74,7 @@ class FileCommand(Command):
         self.is_kept = not self.atomic
         self.counts: Counter[str] = Counter(dict.fromkeys((*self.intake.counted, "refused"), 0))
         self.shown: list[tuple[Entry, Errors]] = []
+        self.under_way = (0, 0)  # the first and last line that the transaction takes in
         if report and (fault := reports.why_not_at(report, file)):
             raise CommandError(fault)
         stopped = self.take_table(self.open_table(file), report)
@@ -88,6 +95,9 @@ class FileCommand(Command):
         return self.dry_run or not self.is_kept
 
     def how_to_go_on(self, stopped: BaseException) -> str:
+        if isinstance(stopped, _OutcomeUnknown):
+            lines = "lines {} to {}".format(*self.under_way)
+            return f"{self.again()} Whether {lines} are in is not known. {self.if_unknown}".strip()
         is_cut = isinstance(stopped, UnreadableTable)
         if self.keeps_nothing:
             again = "this again with the whole file" if is_cut else "the same command again"
@@ -124,7 +134,7 @@ class FileCommand(Command):
         rows = self.rows_of(table)
         try:
             with reports.written(report, table) as add, _rare_collections(), ExitStack() as until_known:
-                with transaction.atomic() if self.atomic else nullcontext():
+                with _committed() if self.atomic else nullcontext():
                     if self.atomic:
                         self.hold()
                     for batch in batches(self.intake.entries(rows), self.intake.batch):
@@ -161,9 +171,11 @@ class FileCommand(Command):
 
         Otherwise they would be told less than is in, and import some of it again.
         """
+        first = (self.atomic and self.under_way[0]) or batch[0][0].line
+        self.under_way = (first, batch[-1][-1].end)
         for wait in (*(() if self.atomic else _RETRY_AFTER), None):
             try:
-                with _undone() if self.dry_run else transaction.atomic():
+                with _undone() if self.dry_run else _committed():
                     taken = self.intake.take_in(batch)
                     until_noted.enter_context(stops_wait())
                 break
@@ -239,6 +251,20 @@ def _kept(path: Path) -> IO[bytes] | None:
                 most = MAX_PIPED >> 20
                 raise UnreadableTable(f"The input has more than {most} MiB. Send it in parts, or give a file.")
     return kept
+
+
+@contextmanager
+def _committed() -> Iterator[None]:
+    """A transaction, or a part of a larger one. Raises _OutcomeUnknown if the answer to its COMMIT was lost."""
+    is_done = False
+    try:
+        with transaction.atomic():
+            yield
+            is_done = True
+    except OperationalError as error:
+        if is_done and not connection.in_atomic_block and postgresql.is_away(error):
+            raise _OutcomeUnknown(*error.args) from error.__cause__
+        raise
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connections, transaction
+from django.db import OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from codservice.accounts.actor import Actor
@@ -25,6 +25,7 @@ from codservice.accounts.models import Account, ApiKey, User
 from codservice.files import file_command
 from codservice.files.safe_csv import SafeWriter
 from codservice.files.tables import Row, Table
+from inventory.models import Product
 from orders import customer_data
 from orders.models import Order, OrderItem, Status, StatusChange
 from orders.order_files.rows import OrderRows
@@ -352,6 +353,64 @@ def test_stopped_just_after_a_commit_it_knows_what_is_in(
     assert f"Orders: {kept} imported" in said
     assert f"Before you run this again, remove lines 2 to {kept + 1} from the file" in problem
     assert Order.objects.count() == kept
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_in", [True, False])
+@pytest.mark.parametrize("options", [(), ("--atomic",)])
+def test_where_the_answer_to_a_commit_is_lost_it_does_not_claim_to_know(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_in: bool
+) -> None:
+    """A server may die just after it has written the commit. Whoever then did as told imported orders twice."""
+    monkeypatch.setattr(OrderRows, "batch", 2)
+    path, take, commit = write([row(external_id="")] * 4), OrderRows.take, BaseDatabaseWrapper.commit
+    batches = []
+
+    def taken(self: OrderRows, entries: Any) -> Any:
+        batches.append(entries)
+        return take(self, entries)
+
+    def unanswered(self: BaseDatabaseWrapper) -> None:
+        if len(batches) < 2:
+            return commit(self)
+        if is_in:
+            commit(self)
+        self.close()
+        raise OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(OrderRows, "take", taken)
+    monkeypatch.setattr(BaseDatabaseWrapper, "commit", unanswered)
+    said, problem = interrupted(path, alice, *options)
+    kept = 0 if options else 2
+    assert f"Orders: {kept} imported" in said
+    assert "Nothing from this run was kept" not in problem
+    assert "continues where it stopped" not in problem
+    assert f"Whether lines {2 + kept} to 5 are in is not known. Before you run this again, look" in problem
+    assert ("remove lines 2 to 3 from the file" in problem) == (kept > 0)
+    assert Order.objects.count() == (4 if is_in else kept)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_in", [True, False])
+def test_what_is_recognised_can_then_be_given_again(
+    alice: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_in: bool
+) -> None:
+    path, commit = tmp_path / "products.csv", BaseDatabaseWrapper.commit
+    path.write_text("sku,name,price\nA,Robe,100\n")
+
+    def unanswered(self: BaseDatabaseWrapper) -> None:
+        if is_in:
+            commit(self)
+        self.close()
+        raise OperationalError("server closed the connection unexpectedly")
+
+    arguments = ["import_products", str(path), "--account", alice.holder.email, "--atomic"]
+    with monkeypatch.context() as lost:
+        lost.setattr(BaseDatabaseWrapper, "commit", unanswered)
+        with pytest.raises(CommandError, match=r"Whether lines 2 to 2 are in is not known. Run the same command again"):
+            call_command(*arguments, stdout=StringIO(), stderr=StringIO())
+    call_command(*arguments, stdout=StringIO(), stderr=StringIO())
+    assert Product.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

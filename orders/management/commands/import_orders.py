@@ -40,6 +40,10 @@ when an order was refused."""
     )
     required = ("customer_name", "customer_phone", "customer_wilaya", "customer_address", "quantity")
     named_by = ("external_id",)
+    if_unknown = (
+        "Before you run this again, look in the account for their orders without an external_id, and remove from the"
+        " file those that it has. Otherwise they are imported twice."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
