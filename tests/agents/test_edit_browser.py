@@ -798,6 +798,55 @@ def test_nor_is_it_sent_again_while_the_calls_page_is_on_its_way(visit: Visits, 
     assert len(sent) == 1
 
 
+def test_what_is_written_while_the_calls_page_is_on_its_way_is_sent_and_stays(
+    visit: Visits, order: Order, agent: User
+) -> None:
+    person = visit()
+    person.page.add_init_script("delete HTMLFormElement.prototype.requestSubmit")
+    page = edit_next(person)
+    sent, held, dropped = [], [], []
+    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    page.on("requestfailed", lambda request: dropped.append(request.url))
+    call = page.get_by_role("link", name="Back to the call").evaluate("link => link.href")
+    page.route(call, lambda route: held.append(route))  # never answered
+    name = page.get_by_label("Name", exact=True)
+    name.fill("Nadia Hamidi")
+    name.press("Enter", no_wait_after=True)
+    eventually(lambda: page.wait_for_timeout(10) or held)
+    page.keyboard.type("-Saadi")
+    with held_up(page):
+        page.keyboard.press("Enter")
+        eventually(lambda: page.wait_for_timeout(10) or len(sent) == 2)
+        eventually(lambda: page.wait_for_timeout(10) or call in dropped)  # or it would replace what was written
+    expect(page.locator("main .errornote")).to_contain_text("You changed the order yourself at")
+    expect(name).to_have_value("Nadia Hamidi-Saadi")
+    person.wrongs.clear()
+
+
+def test_a_search_for_products_is_nothing_to_be_saved(visit: Visits, order: Order, agent: User) -> None:
+    person = visit()
+    person.page.add_init_script("delete HTMLFormElement.prototype.requestSubmit")
+    page = edit_next(person)
+    saves = []
+    page.on("request", lambda request: saves.append(request) if request.method == "POST" else None)
+    call = page.get_by_role("link", name="Back to the call").evaluate("link => link.href")
+    name = page.get_by_label("Name", exact=True)
+    name.fill("Nadia Hamidi")
+    page.evaluate("""() => setInterval(() => {
+        const form = document.querySelector("form[data-surcharge]");
+        if ("saved" in form.dataset) form.elements.q.value = "Robe";
+    }, 10)""")
+    page.get_by_role("button", name="Save the changes").focus()
+    with held_up(page, call) as held:
+        page.keyboard.press("Enter")
+        eventually(lambda: page.wait_for_timeout(10) or held)
+        page.wait_for_timeout(500)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(500)
+    told(page, "The changes are saved.")
+    assert len(saves) == 1
+
+
 def test_who_goes_back_to_a_save_that_was_refused_before_sends_nothing_again(
     visit: Visits, order: Order, agent: User
 ) -> None:

@@ -166,17 +166,26 @@
   let isSaving = false;
   const leave = () => location.assign(form.querySelector(".bar a").href);
 
+  /** What is saved of the form: all but the search for products. */
+  function written() {
+    const sent = new URLSearchParams(new FormData(form));
+    sent.delete("q");
+    return String(sent);
+  }
+
   form.addEventListener("submit", async (event) => {
     if (event.defaultPrevented) return; // sent later
     event.preventDefault();
     if (isSaving) return; // pressed twice, where pressing.js sends at once
-    if ("saved" in form.dataset) { // pressed before the call's page has come
+    const now = written();
+    if (form.dataset.saved === now) { // pressed before the call's page has come
       pressing.endSending();
       return leave();
     }
+    if ("saved" in form.dataset) stop(); // the call's page would replace what was written since
     isSaving = true;
     failed.textContent = "";
-    const answer = await post(new URLSearchParams(new FormData(form)));
+    const answer = await post(new URLSearchParams(now));
     const isPage = answer?.ok || answer?.status === 422;
     const isElsewhere = answer?.type === "opaqueredirect";
     const isSaved = isElsewhere && await isStillHeld();
@@ -184,7 +193,7 @@
     if (isPage || isSaved) form.dataset.sent = "";
     if (isPage) return form.submit(); // refused forms can be sent again safely
     if (isSaved) {
-      form.dataset.saved = "";
+      form.dataset.saved = now;
       history.replaceState(null, ""); // a refused form's page too is fetched again, and not sent, by who goes back
       return leave();
     }
