@@ -57,27 +57,27 @@ class _CounterFile(MmapedDict):
     process that finds no space counts in its own memory, which others do not see.
     """
 
+    _is_on_disk = True
+
     def __init__(self, filename: str, read_mode: bool = False) -> None:
         if read_mode or _make_room(filename, _FILE_BYTES):
             super().__init__(filename, read_mode)
         else:
-            memory = os.memfd_create("counters")
-            super().__init__(f"/proc/self/fd/{memory}")
-            os.close(memory)
+            self._f, self._fname = open(os.devnull, "rb"), filename  # noqa: SIM115  (to be closed as if it were the file)
+            self._m, self._capacity, self._is_on_disk = mmap(-1, _FILE_BYTES), _FILE_BYTES, False
+            self._used, self._positions = 8, {}  # as in a file without any
 
     def _init_value(self, key: str) -> None:
         # 32: what a key takes besides itself for its length, padding, value and time.
         is_full = self._used + len(key.encode()) + 32 > self._capacity
-        if is_full and not _make_room(f"/proc/self/fd/{self._f.fileno()}", 2 * self._capacity):
-            self._move_to_memory()
+        if is_full and not (self._is_on_disk and _make_room(f"/proc/self/fd/{self._f.fileno()}", 2 * self._capacity)):
+            self._grow_in_memory()
         super()._init_value(key)
 
-    def _move_to_memory(self) -> None:
-        memory = os.memfd_create("counters")
-        os.write(memory, self._m[:])
-        self._f.close()
-        self._f = os.fdopen(memory, "r+b")
-        self._m = mmap(memory, self._capacity)
+    def _grow_in_memory(self) -> None:
+        memory = mmap(-1, 2 * self._capacity)
+        memory[: self._capacity] = self._m[:]
+        self._m, self._capacity, self._is_on_disk = memory, 2 * self._capacity, False
 
 
 def _make_room(file: str, size: int) -> bool:

@@ -4,7 +4,6 @@ import os
 import re
 import socket
 import ssl
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -169,8 +168,9 @@ def trusted_roots(ca_file: str | None) -> Any:
         roots = system.read() + b"\n" + Path(ca_file).read_bytes()
     # libcurl takes one file, and folders only in OpenSSL's own form. It takes the bytes too, but would read them anew
     # for each connection, which costs as much as several handshakes.
-    if sys.platform == "linux":  # in memory: there may be no folder for temporary files, or no room in it
-        both: Any = FileIO(os.memfd_create("roots"), "w")
+    in_memory = getattr(os, "memfd_create", None)  # missing elsewhere, and in Pythons built for any Linux
+    if in_memory:  # there may be no folder for temporary files, or no room in it
+        both: Any = FileIO(in_memory("roots"), "w")
         both.name = f"/proc/self/fd/{both.fileno()}"
     else:
         both = tempfile.NamedTemporaryFile(prefix="codservice-roots-", suffix=".pem")  # noqa: SIM115

@@ -139,6 +139,23 @@ def test_the_systems_authorities_stay_trusted_beside_ours(tmp_path):
     assert [outcomes[url]["failure"] for url in urls] == ["", ""]
 
 
+def test_our_authority_is_trusted_by_a_python_without_files_in_memory_too(tmp_path, monkeypatch):
+    """Pythons that are built for any Linux have no `os.memfd_create`."""
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+
+    monkeypatch.delattr(os, "memfd_create")
+    ours = Authority(tmp_path)
+    with Receiver(ours.context("127.0.0.1")) as receiver:
+        sender = Sender(width=10, allow_private=True, ca_file=str(ours.file))
+        sender.start(Post(uuid4(), receiver.url(), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+        outcomes = []
+        while not sender.is_idle:
+            outcomes += sender.finished(1)
+    assert [outcome.failure for outcome in outcomes] == [""]
+
+
 def test_http_is_not_spoken_where_private_addresses_are_not_allowed():
     with Receiver() as receiver:
         (outcome,) = post_all([receiver.url()])["outcomes"].values()
