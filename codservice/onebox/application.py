@@ -41,7 +41,8 @@ def gather_static_files() -> None:
         try:
             call_command("collectstatic", interactive=False, verbosity=0)
         except OSError as error:
-            raise CannotStart(f"Static files cannot be written to {settings.STATIC_ROOT}: {error.strerror}.") from error
+            why = error.strerror or str(error).removesuffix(".")  # Django's own errors have only a text
+            raise CannotStart(f"Static files cannot be written to {settings.STATIC_ROOT}: {why}.") from error
 
 
 def main() -> int:

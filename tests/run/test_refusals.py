@@ -257,6 +257,13 @@ def test_a_production_that_cannot_gather_its_static_files(run, tmp_path):
     assert f"Static files cannot be written to {tmp_path}/file/static: Not a directory" in said
 
 
+def test_a_production_with_a_file_where_a_folder_of_static_files_belongs(run, tmp_path):
+    (tmp_path / "agents").touch()
+    where = {"DJANGO_SETTINGS_MODULE": "tests.harness.patient", "STATIC_ROOT": str(tmp_path)}
+    said = refusal(run(module="codservice.onebox", **PRODUCTION, **where))
+    assert f"Static files cannot be written to {tmp_path}: {tmp_path}/agents exists and is not a directory." in said
+
+
 @pytest.mark.parametrize(
     ("damaged", "said"),
     [(b"SECRET_KEY=x\n", "has no ENCRYPTION_KEYS"), (b"\xff\xfeS\0", "secrets.env is not a text file")],
