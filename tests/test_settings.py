@@ -10,9 +10,11 @@ from django.core import checks
 from django.http.request import validate_host
 from django.urls import get_resolver
 
+from codservice.accounts import known_browsers
 from codservice.data_folder import Layout
 from codservice.secret_file import secrets
 from tests.harness.manage import PRODUCTION, manage
+from tests.harness.processes import CHECKOUT
 
 
 def test_the_console_passes_djangos_own_check():
@@ -371,6 +373,11 @@ def test_a_key_of_before_holds_with_the_secrets_of_make_run_too(tmp_path):
     env = {"DATA_DIR": str(tmp_path), "SECRET_KEY_FALLBACKS": PRODUCTION["SECRET_KEY"]}
     result = manage("shell", "--no-imports", "-c", show, env=env, unset=["SECRET_KEY", "ENCRYPTION_KEYS"])
     assert result.stdout.strip() == PRODUCTION["SECRET_KEY"], result.stderr
+
+
+def test_a_former_key_is_kept_as_long_as_the_browsers_that_it_has_marked_are_known():
+    days = known_browsers._AGE // (24 * 60 * 60)
+    assert f"after {days} days take the old one out" in (CHECKOUT / "SECURITY.md").read_text()
 
 
 def test_cookies_are_bound_to_the_host_where_there_is_https():
