@@ -150,14 +150,13 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
 def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
     """The usual callback times at which the customer may be called: in an hour, this evening, and the morning of the
     next day with a window. Hours from midnight on pass for a continuation of the evening before, if there are others:
-    in these, the next day is the one that has begun.
+    from midnight until the morning, the next day is the one that has begun.
     """
     here = now.astimezone(ALGIERS)
     hour, evening = now + timedelta(hours=1), days.at(here, EVENING_CALL)
     found = {"hour": hour} if may_call(hour, windows) else {}
-    if evening > now + timedelta(minutes=30) and may_call(evening, windows):
-        found["evening"] = evening
-    is_night = any(_goes_on(window) and now in window for window in windows)
+    went_on = any(_goes_on(window) and _day(window.opens_at) == here.date() for window in windows)
+    is_night = went_on and here.time() < MORNING_CALL
     later = [window for window in windows if window.opens_at >= (now if is_night else days.end_of(here.date()))]
     if later:
         day = _day(later[0].opens_at)
@@ -165,6 +164,9 @@ def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
         morning = days.at(day, MORNING_CALL)
         by_day = [at for at in starts if at.time() > time.min]
         found["tomorrow"] = morning if may_call(morning, later) else (by_day or starts)[0]
+    is_early = evening > now + timedelta(minutes=30) and evening != found.get("tomorrow")
+    if is_early and may_call(evening, windows):
+        found["evening"] = evening
     return found
 
 

@@ -169,6 +169,7 @@ def _screen(
         settled=shown.SETTLED_MS,
         reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
         presets=planning.presets(found.shown_at, hours.in_common(windows, found.shown_at)),
+        today=days.today(),
         tomorrow=days.today() + timedelta(days=1),
         is_closed=not any(planning.may_call(found.shown_at, of_merchant) for of_merchant in windows),
         refused=says,

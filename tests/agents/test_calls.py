@@ -1,6 +1,7 @@
 """The desk and the call screen without JavaScript: what they show, what each outcome writes, what they cost."""
 
 import re
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -1004,6 +1005,24 @@ def test_the_customer_on_the_line_stays_on_the_screen(alice: Account, browser: C
     next_order(browser)
     screen = take(browser, one)
     assert Screen(browser, screen.press("confirm").url).pending == [two]
+
+
+def test_in_a_night_the_button_of_the_day_that_has_begun_says_today(
+    alice: Account, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CallingPeriod.objects.all().delete()
+    night = {"opens_at": time.min, "closes_at": time(23, 59), "break_from": time(1), "break_until": time(18)}
+    CallingRules.objects.create(account=alice, **night, days_off=[])
+    read = customer.read
+
+    def at_night(*args: Any, **named: Any) -> customer.Customer | None:
+        found = read(*args, **named)
+        return found and replace(found, shown_at=days.at(days.today(), time(0, 30)))
+
+    monkeypatch.setattr(customer, "read", at_night)
+    text = take(browser, make_order(alice)).text
+    assert "Today <small>18:00</small>" in text
+    assert "callback_evening" not in text
 
 
 # --- Two merchants with no common hour except in a season far ahead --------------------------------------------------

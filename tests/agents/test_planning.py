@@ -141,12 +141,19 @@ def test_tomorrow_is_not_the_same_evening_where_hours_go_on_over_midnight() -> N
     assert presets(at(22), opens_at=time.min, closes_at=time(2))["tomorrow"] == at(0, day=1)
 
 
-@pytest.mark.parametrize(("until", "tomorrow"), [(21, at(21, day=1)), (9, at(10, day=1))])
+@pytest.mark.parametrize(("until", "tomorrow"), [(21, at(21, day=1)), (18, at(18, day=1)), (9, at(10, day=1))])
 def test_tomorrow_is_the_same_day_before_and_after_midnight_of_a_night(until: int, tomorrow: datetime) -> None:
     night = {"opens_at": time.min, "closes_at": time(23, 59), "break_from": time(1), "break_until": time(until)}
-    for now in (at(23, 58), at(23, 59), at(0, day=1), at(0, 59, day=1)):
+    for now in (at(23, 58), at(23, 59), at(0, day=1), at(0, 59, day=1), at(1, 5, day=1)):  # a call may run over
         assert presets(now, **night)["tomorrow"] == tomorrow
     assert presets(at(22, day=1), **night)["tomorrow"] == tomorrow + timedelta(days=1)
+
+
+def test_no_two_buttons_of_a_night_promise_the_same_evening() -> None:
+    night = {"opens_at": time.min, "closes_at": time(23, 59), "break_from": time(1)}
+    assert presets(at(0, 30), **night, break_until=time(18)) == {"tomorrow": at(18)}
+    assert presets(at(0, 30), **night, break_until=time(9)) == {"evening": at(18), "tomorrow": at(10)}
+    assert presets(at(11), **night, break_until=time(18)) == {"evening": at(18), "tomorrow": at(18, day=1)}
 
 
 def test_after_midnight_tomorrow_is_the_next_day_of_those_who_work_through_it() -> None:
