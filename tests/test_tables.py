@@ -637,6 +637,16 @@ def test_a_spreadsheet_of_old_excel_whose_errors_we_cannot_see_is_refused(
 
 
 @reads_sheet
+def test_what_is_said_of_a_broken_file_quotes_little_of_it(tmp_path: Path) -> None:
+    """The sentence is stored, and shown to whoever sent the file."""
+    path = sheet_with(tmp_path / "t.xlsx", f'<row r="1"><c r="A1" t="{"q" * 1_000_000}"><v>1</v></c></row>')
+    assert path.stat().st_size < 8 << 10
+    with pytest.raises(UnreadableTable, match="not a spreadsheet that we can read") as refused:
+        Table(path)
+    assert len(str(refused.value)) < 300
+
+
+@reads_sheet
 def test_a_file_that_only_says_it_is_a_spreadsheet_is_refused_in_words(tmp_path: Path) -> None:
     for name in ("t.xlsx", "t.xls", "t.ods", "t.xlsm"):
         for content in (b"", b"sku,name\n1,2\n", b"PK\x03\x04" + b"\0" * 100):

@@ -83,7 +83,8 @@ def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
         )
     except subprocess.TimeoutExpired:  # it has been killed
         raise UnreadableSheet(_TOO_LARGE) from None
-    said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # may hold a sheet's name
+    # It may hold a sheet's name, and what Calamine says as it breaks down, of any length.
+    said = _CONTROLS.sub("\ufffd", done.stderr[:4096].decode(errors="replace").strip())
     if done.returncode == _REFUSED:
         raise UnreadableSheet(said)
     if done.returncode == _DISK_IS_FULL:
@@ -203,7 +204,7 @@ def main() -> int:
     except (python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             os._exit(_DISK_IS_FULL)  # Python would try again to write what is left, and end with a status of its own
-        said = f"is not a spreadsheet that we can read: {error}."
+        said = f"is not a spreadsheet that we can read: {shown(str(error))}."  # it may quote the file
     else:
         return 0
     sys.stderr.write(said)
