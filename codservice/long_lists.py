@@ -61,6 +61,8 @@ def batches_by(rows: QuerySet[Any], by: str, size: int) -> Iterator[list[Any]]:
     rest = rows = rows.order_by(by)
     while batch := list(rest[:size]):
         yield batch
+        if len(batch) < size:
+            return
         rest = rows.filter(**{f"{by}__gt": getattr(batch[-1], by)})
 
 

@@ -34,7 +34,6 @@ from orders.reading import read, with_detail
 from webhooks import redaction
 
 BATCH = 200  # orders that one transaction erases, or forgets a former number in
-REFUSED = 50  # refused rows that are read at a time; one may have a megabyte
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
 
@@ -238,29 +237,22 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
     for upload in Upload.objects.filter(
         Exists(RefusedRow.objects.filter(upload=OuterRef("pk"))), account_id=account_id
     ):
-        found = [_whose(upload, cells) for _id, cells in _refused(upload) if names(cells)]
+        found = [_whose(upload, row.cells) for row in upload.read_refused() if names(row.cells)]
         if not found:
             continue
         numbers = {number_of(whose) for whose in found} - {""}
         theirs: list[int] = []
         is_theirs = False
-        for id_, cells in _refused(upload):
-            whose = _whose(upload, cells)
+        for row in upload.read_refused():
+            whose = _whose(upload, row.cells)
             if any(whose.values()) or not whose:
                 is_theirs = number_of(whose) in numbers
-            if is_theirs := is_theirs or names(cells):
-                theirs.append(id_)
+            if is_theirs := is_theirs or names(row.cells):
+                theirs.append(row.id)
         with transaction.atomic():
             for start in range(0, len(theirs), BATCH):
                 RefusedRow.objects.filter(id__in=theirs[start : start + BATCH]).delete()
             note()
-
-
-def _refused(upload: Upload) -> Iterator[tuple[int, list[str]]]:
-    """The id and cells of each refused row, in the order of the file."""
-    rows = RefusedRow.objects.filter(upload=upload).values_list("id", "cells", "line", named=True)
-    for row in chain.from_iterable(batches_by(rows, "line", REFUSED)):
-        yield row.id, row.cells
 
 
 def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ Rooms mount `new` for the kinds of files that they accept.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +28,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.reports import ADDED, is_of_report
-from codservice.long_lists import NewestFirst, batches_by
+from codservice.long_lists import NewestFirst
 from codservice.uploads import arrival, wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
@@ -40,7 +40,6 @@ SHOWN_ROWS = 3  # while a file's columns are matched
 SHOWN_REFUSED = 50
 SHOWN_SIGNS = 200  # of a refused row
 SHOWN_SIGNS_OF_CELL = 60  # while a file's columns are matched
-BATCH = 50  # refused rows in memory at once
 
 
 # --- Uploading a file ------------------------------------------------------------------------------------------------
@@ -172,7 +171,7 @@ def _find(account: Account, id: UUID) -> Upload:
 
 
 def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
-    """What the page shows. Takes at most six SQL statements, however large the file is."""
+    """What the page shows. Takes at most seven SQL statements, however large the file is, unless its rows are long."""
     context: dict[str, Any] = {
         "upload": upload,
         "kind": KINDS[upload.kind],
@@ -204,12 +203,10 @@ def _to_match(upload: Upload, form: MatchForm) -> dict[str, Any]:
 
 def _refused_shown(upload: Upload) -> dict[str, Any]:
     """The first refused rows of an upload that has ended."""
-    rows = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])
     said = _Reasons(upload)
-    return {
-        "refused": [(row.line, _first(_own(upload, row)), said.of(row)) for row in rows[:SHOWN_REFUSED]],
-        "has_more": len(rows) > SHOWN_REFUSED,
-    }
+    rows = islice(upload.read_refused(), SHOWN_REFUSED + 1)
+    shown = [(row.line, _first(_own(upload, row)), said.of(row)) for row in rows]
+    return {"refused": shown[:SHOWN_REFUSED], "has_more": len(shown) > SHOWN_REFUSED}
 
 
 def _first(cells: Sequence[str]) -> list[str]:
@@ -279,12 +276,12 @@ def refused(request: HttpRequest, account: Account, id: UUID, form: str) -> Http
 
 
 def _refused_rows(upload: Upload, language: str) -> Iterator[list[Any]]:
-    for batch in batches_by(RefusedRow.objects.filter(upload=upload), "line", BATCH):
+    with override(language):
+        said = _Reasons(upload)
+    for row in upload.read_refused():
         with override(language):
-            said = _Reasons(upload)
-            rows = [(row, said(row)) for row in batch]
-        for row, reason in rows:
-            yield [row.line, reason, *_own(upload, row)]
+            reason = said(row)
+        yield [row.line, reason, *_own(upload, row)]
 
 
 def _own(upload: Upload, row: RefusedRow) -> list[str]:

@@ -13,4 +13,4 @@ class UploadsConfig(AppConfig):
 
         SWEEPS["uploads"] = retention.forget_uploads
         TABLES["uploads"] = ExportedTable(Upload, ("kind", "created_at", "id"))
-        TABLES["refused_rows"] = ExportedTable(RefusedRow, ("line",), link="upload", below="uploads", most=50)
+        TABLES["refused_rows"] = ExportedTable(RefusedRow, ("line",), link="upload", below="uploads", most=8)

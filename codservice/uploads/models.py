@@ -3,12 +3,21 @@ from collections.abc import Iterator
 import msgspec
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import Func, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
+from codservice.long_lists import batches_by
+
+REFUSED_BYTES = 8 << 20
+# What a refused row takes in Python at most: four bytes a character if one of a cell is an emoji, and each cell's own.
+_BYTES = Func(
+    "cells",
+    template="4 * char_length(array_to_string(%(expressions)s, '')) + 64 * cardinality(%(expressions)s)",
+    output_field=models.IntegerField(),
+)
 
 
 class Upload(models.Model):
@@ -80,6 +89,20 @@ class Upload(models.Model):
             if block := blocks.first():
                 last_line = block.last_line
                 yield from (row for row in _rows_of(block.data) if row.line > after)
+
+    def read_refused(self) -> Iterator["RefusedRow"]:
+        """The refused rows by line. As many are in memory at once as take REFUSED_BYTES, but a long one alone."""
+        rows = RefusedRow.objects.filter(upload=self).order_by("line")
+        for weighed in batches_by(rows.annotate(bytes=_BYTES).values_list("line", "bytes", named=True), "line", 100):
+            lines: list[int] = []
+            total = 0
+            for row in weighed:
+                if lines and total + row.bytes > REFUSED_BYTES:
+                    yield from rows.filter(line__range=(lines[0], lines[-1]))
+                    lines, total = [], 0
+                lines.append(row.line)
+                total += row.bytes
+            yield from rows.filter(line__range=(lines[0], lines[-1]))
 
     def change(self, **fields: object) -> None:
         """Change these fields, and write no others."""

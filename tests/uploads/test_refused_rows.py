@@ -9,12 +9,13 @@ from django.test import Client
 from django.utils.translation import override
 from python_calamine import CalamineWorkbook
 
-from codservice.accounts.models import SecurityEntry
+from codservice.accounts.models import Account, SecurityEntry
 from codservice.files import intake
 from codservice.uploads import arrival, wording
 from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
 from orders.serializers import read_order
+from tests.harness.memory import most_memory
 from tests.harness.sheets import Failed, read_csv, workbook
 from tests.orders.files import products_of
 from tests.uploads.files import (
@@ -254,3 +255,23 @@ def test_refused_rows_can_be_discarded(browser: Client, monkeypatch: pytest.Monk
     assert browser.post(discard, follow=True).redirect_chain == [(page, 302)]
     assert SecurityEntry.objects.filter(action="rows_discarded", target_id=upload.id).count() == 1
     announce(browser, b"a\n1\n")
+
+
+@pytest.mark.parametrize(
+    ("cells", "rows", "megabytes"),
+    [(["😀" + "a" * 32_766] * 31, 60, 30), (["ab"] * 350_000, 10, 90)],
+    ids=["of long cells", "of many cells"],
+)
+def test_of_long_rows_few_are_in_memory(
+    browser: Client, alice: Account, cells: list[str], rows: int, megabytes: int
+) -> None:
+    """A client may take the first piece of a file, and then nothing for hours."""
+    made = {"kind": "orders", "name": "a.csv", "size": 1, "actor": "A", "user_id": alice.holder_id}
+    upload = Upload.objects.create(account=alice, status=Status.DONE, titles=["Nom"], **made)
+    for line in range(2, rows + 2):
+        RefusedRow.objects.create(account=alice, upload=upload, line=line, cells=cells, faults=[])
+    address = f"/account/uploads/{upload.id}"
+    _, file = most_memory(lambda: next(iter(browser.get(f"{address}/refused.csv").streaming_content)))
+    answer, page = most_memory(lambda: browser.get(address))
+    assert answer.content.decode().count(f"<bdi>{cells[0][:1]}") >= min(rows, 50)
+    assert max(file, page) < megabytes << 20
