@@ -106,16 +106,19 @@ def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[
     """The rows that belong to these rows of the table above: all at once if they are few, otherwise half by half, down
     to those of one row, which come page by page.
     """
-    if len(above) == 1:
-        yield from _along(rows.filter(**{table.link: above[0]}), table)
-        return
-    page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.most + 1])
-    if len(page) <= table.most:
-        yield page
-    else:
-        half = len(above) // 2
-        yield from _of(rows, table, above[:half])
-        yield from _of(rows, table, above[half:])
+    rest = [above]
+    while rest:
+        some = rest.pop()
+        if len(some) == 1:
+            yield from _along(rows.filter(**{table.link: some[0]}), table)
+            continue
+        page = list(rows.filter(**{f"{table.link}__in": some}).order_by(table.link, *table.key)[: table.most + 1])
+        if len(page) <= table.most:
+            yield page
+        else:
+            half = len(some) // 2
+            rest += [some[half:], some[:half]]
+        del page
 
 
 def _along(rows: QuerySet, table: ExportedTable) -> Iterator[list[dict[str, Any]]]:

@@ -6,7 +6,7 @@ import zipfile
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.apps import apps
@@ -25,7 +25,7 @@ from codservice.uploads.models import REFUSED_BYTES, RefusedRow, Upload
 from codservice.wire import MAX_BODY
 from inventory.models import StockMovement
 from orders import anonymising, customer_data, editing
-from orders.models import Erasure, Order, OrderEdit, Status
+from orders.models import Erasure, Order, OrderEdit, OrderItem, Status
 from tests import factories
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.manage import output
@@ -162,6 +162,28 @@ def test_rows_that_are_long_are_not_all_in_memory(alice: Account, taken_out: boo
     assert most < 14 << 20, "of twenty megabytes"
     assert max(TABLES["refused_rows"].most * MAX_ROW * 4, REFUSED_BYTES) < 64 << 20
     assert TABLES["events"].most * MAX_BODY < 128 << 20
+
+
+def test_while_the_rows_of_one_are_read_none_of_all_are_held(alice: Account) -> None:
+    """They are asked for with those of ever fewer others, down to the one that has so many."""
+    orders = factories.make_orders(alice, [{}] * 64)
+    first = min(orders, key=lambda order: order.id)
+    details = {f"{number}": "v" * 255 for number in range(20)}
+    OrderItem.objects.bulk_create(
+        OrderItem(
+            account=alice, order=first, position=n, quantity=1, product_name="Robe", unit_price=5, attributes=details
+        )
+        for n in range(1000, 1299)
+    )
+    table = TABLES["order_items"]._replace(most=100)
+    rows = OrderItem.objects.values("pk", *account_export.columns(table), *table.key)
+
+    def read(above: list[UUID]) -> tuple[int, int]:
+        return most_memory(lambda: sum(map(len, account_export._of(rows, table, above))))
+
+    (count, alone), (same, halved) = read([first.id]), read(sorted(order.id for order in orders))
+    assert (count, same) == (300, 363)
+    assert halved < 2 * alone
 
 
 def test_a_customers_orders_are_given_out_one_by_one(alice: Account) -> None:
