@@ -111,7 +111,7 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
         mine = Order.objects.filter(account=account)
         with around():
             chosen = OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True)
-        found = export.batches(chosen, shown=True, around=around)
+        found = export.batches(chosen, export.DOWNLOADED, shown=True, around=around)
         first = next(found)
     except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")

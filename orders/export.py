@@ -14,7 +14,10 @@ from codservice.files.workbooks import MAX_CELL
 from orders import cancel_reasons, regions
 from orders.models import DeliveryType, Order, Status
 
-BATCH = 1000  # orders that are in memory at once
+# How many orders are in memory at once, of which each may take 128 KiB: where nothing else needs the memory, and where
+# each download holds them for as long as its client reads.
+BATCH = 1000
+DOWNLOADED = 200
 
 # The lines of an order as people read them: `2 × Robe (taille: M); 1 × Sac`. Cut to the size of a spreadsheet cell:
 # lines may have twenty times as much text, and a batch of these would fill the memory.
@@ -70,9 +73,13 @@ _STATUS, _REASON, _DELIVERY, _WILAYA, _COMMUNE = map(
 
 
 def batches(
-    orders: QuerySet[Order], *, shown: bool = False, around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    orders: QuerySet[Order],
+    size: int,
+    *,
+    shown: bool = False,
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Iterator[list[list[Any]]]:
-    """The COLUMNS of each order, oldest first, in batches of up to BATCH; an order's lines are one text.
+    """The COLUMNS of each order, oldest first, in batches of up to `size`; an order's lines are one text.
 
     With `shown`, times are as people read them in a table: in Algeria's time, without fraction and zone.
 
@@ -84,13 +91,13 @@ def batches(
     rest = orders
     while True:
         with around():
-            batch = list(rest.values_list(*columns, F("created_at"))[:BATCH])
+            batch = list(rest.values_list(*columns, F("created_at"))[:size])
         rows = [row for *row, _created_at in batch]
         for row in rows:
             row[_WILAYA] = regions.wilaya(row[_WILAYA]).name
             row[_COMMUNE] = row[_COMMUNE] and regions.commune(row[_COMMUNE]).name
         yield rows
-        if len(batch) < BATCH:
+        if len(batch) < size:
             return
         last_id, *_, last_at = batch[-1]
         # The first condition uses the index; the second tells orders of the same moment apart by their ids.

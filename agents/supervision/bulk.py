@@ -227,7 +227,7 @@ def _download(request: HttpRequest, query: QueryDict) -> HttpResponseBase:
 
 
 def _lines(ids: list[UUID], language: str) -> Iterator[list[Any]]:
-    for batch in export.batches(Order.live.filter(pk__in=ids), shown=True):
+    for batch in export.batches(Order.live.filter(pk__in=ids), export.DOWNLOADED, shown=True):
         theirs = Order.live.filter(pk__in=[row[0] for row in batch]).values_list("pk", "account__name")
         merchants = {str(id_): name for id_, name in theirs}
         for row in export.in_words(batch, language):

@@ -609,7 +609,7 @@ def test_what_waits_for_review_goes_back(orders: list[Order], browser: Client) -
 def test_the_chosen_ones_are_downloaded_with_their_merchants(
     orders: list[Order], charlie: Account, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "BATCH", 2)
+    monkeypatch.setattr(export, "DOWNLOADED", 2)
     make_order(charlie, customer_name="=1+1", phone="0661000000")
     response = browser.get(BULK, {"action": "export", "every": "1"})
     assert "attachment" in response.headers["Content-Disposition"]
@@ -626,7 +626,7 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
 def test_a_file_is_the_oldest_first_however_the_list_is_sorted(
     orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in ((bulk, "STEP"), (export, "BATCH")):
+    for module, name in ((bulk, "STEP"), (export, "DOWNLOADED")):
         monkeypatch.setattr(module, name, 2)
     data = b"".join(browser.get(BULK, {"action": "export", "every": "1", "sort": "newest"}))
     assert [row["Order number"] for row in read_records(data)] == [f"CMD-{n}" for n in range(4)]

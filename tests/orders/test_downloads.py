@@ -18,9 +18,10 @@ from codservice.accounts.models import Account
 from codservice.files import workbooks
 from codservice.searches import one_at_a_time
 from orders import export
-from orders.models import Order
-from tests.factories import make_order, order_line
+from orders.models import Order, OrderItem
+from tests.factories import make_order, make_orders, order_line
 from tests.harness.background import PATIENCE
+from tests.harness.memory import most_memory
 from tests.harness.sheets import read_csv
 
 FORMS = ["csv", "xlsx"]
@@ -45,7 +46,7 @@ def numbers(browser: Client, form: str, query: str = "") -> list[str]:
 def test_a_list_is_downloaded_as_its_filters_leave_it(
     browser: Client, alice: Account, charlie: Account, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "BATCH", 3)
+    monkeypatch.setattr(export, "DOWNLOADED", 3)
     make_order(charlie, external_id="theirs")
     for number in range(7):
         make_order(alice, external_id=f"N{number}", phone=f"055012345{number}", customer_name=f"Client {number % 2}")
@@ -65,7 +66,7 @@ def test_a_list_is_downloaded_as_its_filters_leave_it(
 def test_a_file_that_is_being_sent_waits_for_another_search_of_the_account(
     browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "BATCH", 1)
+    monkeypatch.setattr(export, "DOWNLOADED", 1)
     for number in range(3):
         make_order(alice, external_id=f"N{number}")
     answer = browser.get("/account/orders/download.csv?q=Amine")
@@ -127,9 +128,21 @@ def test_times_are_of_algeria_and_a_spreadsheet_knows_them_as_such(browser: Clie
 def test_of_an_order_no_more_is_held_than_a_cell_takes(browser: Client, alice: Account) -> None:
     details = {f"{number:064}": "é" * 255 for number in range(20)}
     make_order(alice, items=[order_line(product_name="Robe", quantity=1, unit_price=5, attributes=details)] * 100)
-    ((order,),) = export.batches(Order.objects.filter(account=alice))
+    ((order,),) = export.batches(Order.objects.filter(account=alice), export.DOWNLOADED)
     text = order[list(export.COLUMNS).index("items")]
     assert (len(text), text[:8]) == (workbooks.MAX_CELL, "1 × Robe")
+
+
+def test_of_long_orders_few_are_in_memory(browser: Client, alice: Account) -> None:
+    """A client may take the first piece of a file, and then nothing for hours."""
+    details = {f"{number}": "😀" + "x" * 254 for number in range(20)}
+    line = {"account": alice, "quantity": 1, "product_name": "Robe", "unit_price": 5, "attributes": details}
+    orders = make_orders(alice, [{}] * 500)
+    OrderItem.objects.bulk_create(
+        OrderItem(order=order, position=place, **line) for order in orders for place in range(10, 17)
+    )
+    _, most = most_memory(lambda: next(iter(browser.get("/account/orders/download.csv").streaming_content)))
+    assert most < 40 << 20
 
 
 def test_a_french_spreadsheet_finds_semicolons_french_headings_and_numbers(browser: Client, alice: Account) -> None:
@@ -152,7 +165,7 @@ def test_a_french_spreadsheet_finds_semicolons_french_headings_and_numbers(brows
 def test_what_became_of_an_order_is_said_in_the_language_of_the_page(
     browser: Client, alice: Account, language: str, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "BATCH", 1)
+    monkeypatch.setattr(export, "DOWNLOADED", 1)
     for _ in range(2):
         make_order(alice, delivery_type="desk")
     Order.objects.update(status="canceled", cancel_reason="Duplicate: of N1")
@@ -168,7 +181,7 @@ def test_what_became_of_an_order_is_said_in_the_language_of_the_page(
 def test_it_costs_one_statement_a_batch_and_no_transaction(
     browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "BATCH", 10)
+    monkeypatch.setattr(export, "DOWNLOADED", 10)
     counts = []
     for orders in (5, 20):
         for _ in range(orders):

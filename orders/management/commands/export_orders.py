@@ -6,7 +6,8 @@ from codservice import commands
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.files.safe_csv import csv_pieces
 from codservice.wire import dump_json
-from orders.export import BATCH, COLUMNS, batches
+from orders import export
+from orders.export import COLUMNS
 from orders.models import Order, Status
 
 
@@ -42,10 +43,10 @@ unchanged values. Runs in constant memory beside the service: each order is writ
             orders = orders.filter(status__in=commands.read_words(options["status"], "status", Status.values))
         if reconfigure := getattr(self.stdout, "reconfigure", None):
             reconfigure(newline="")
-        found = batches(orders, shown=not options["json"])
+        found = export.batches(orders, export.BATCH, shown=not options["json"])
         rows = self.progress(chain.from_iterable(found), total=orders.count(), unit="orders")
         if options["json"]:
-            while batch := list(islice(rows, BATCH)):
+            while batch := list(islice(rows, export.BATCH)):
                 lines = (dump_json(dict(zip(COLUMNS, row, strict=True))).decode() for row in batch)
                 self.stdout.write("\n".join(lines))
             return
