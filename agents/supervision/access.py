@@ -38,21 +38,24 @@ def mark_of_password(user: User) -> str:
     return salted_hmac("agents.supervision.access", user.password, algorithm="sha256").hexdigest()
 
 
-def give_password(user: User, *, replaces: str | None, reactivates: bool = False) -> str:
+def give_password(user: User, *, by: User, replaces: str | None, reactivates: bool = False) -> str:
     """Set a one-time password, which ends the person's sessions, and return it; it cannot be shown again. With
     `reactivates`, it also lets a deactivated person sign in again.
 
     Raises PasswordChanged if `replaces` is not the mark of the present password; None replaces any. Raises
-    PersonChanged for somebody who is deactivated, whom a new password would not let in, and for somebody who was
-    reactivated already, since they have been told another one.
+    PersonChanged for somebody who is deactivated, whom a new password would not let in, for somebody who was
+    reactivated already, since they have been told another one, and for somebody whom `by` does not manage any more.
     """
     if replaces not in (None, mark_of_password(user)):
         raise PasswordChanged
-    as_shown = User.objects.filter(pk=user.pk, is_active=not reactivates, password=user.password)
-    password = staff.give_one_time_password(user)
+    as_shown = managed_by(by).filter(pk=user.pk, is_active=not reactivates, password=user.password)
+    password = staff.give_one_time_password(user)  # deliberately slow, so before anything is locked
     with transaction.atomic():
-        if not as_shown.update(is_active=True, password=user.password, has_one_time_password=True):
+        the_person = User.objects.filter(pk=user.pk)
+        the_person.select_for_update(no_key=True).first()  # nobody gives them more rights from here on
+        if not as_shown.exists():
             raise PersonChanged
+        the_person.update(is_active=True, password=user.password, has_one_time_password=True)
         if reactivates:
             security_log.note_person(Action.REACTIVATED, user)
         security_log.note_person(Action.RESET, user)

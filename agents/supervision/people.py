@@ -95,7 +95,10 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         case "password" | "reactivate":
             try:
                 password = access.give_password(
-                    person, replaces=request.POST.get("replaces"), reactivates=action == "reactivate"
+                    person,
+                    by=request.user,
+                    replaces=request.POST.get("replaces"),
+                    reactivates=action == "reactivate",
                 )
             except (access.PersonChanged, access.PasswordChanged) as refused:
                 messages.warning(request, refused.message)

@@ -138,6 +138,25 @@ def test_who_is_being_made_by_somebody_else_is_explained_too(browser: Client) ->
     assert "already exists" in response.content.decode()
 
 
+@pytest.mark.django_db(transaction=True)
+def test_who_is_given_more_rights_meanwhile_gets_no_password_from_a_supervisor(agent: User, browser: Client) -> None:
+    def press() -> Any:
+        try:
+            return browser.post(page_of(agent), {"action": "password"})
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            User.objects.filter(pk=agent.pk).update(is_superuser=True)
+            pressed = pool.submit(press)
+            wait_for_lock()
+        response = pressed.result(PATIENCE)
+    assert response.status_code == 302
+    agent.refresh_from_db()
+    assert not agent.has_one_time_password
+
+
 def test_nobody_is_made_more_than_an_agent(browser: Client) -> None:
     """Whatever else is sent along."""
     extra = {"role": "Supervisors", "is_superuser": "on", "is_staff": "on", "groups": "1", "user_permissions": "1"}
