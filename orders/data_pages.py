@@ -64,7 +64,7 @@ def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":  # `account_page` leads here when the mode was switched meanwhile
         return redirect("account-data")
     security_log.note_account(Action.EXPORTED, account)
-    return file_answer(f"codservice-{days.today()}.zip", "application/zip", account_export.stream(account))
+    return file_answer(request, f"codservice-{days.today()}.zip", "application/zip", account_export.stream(account))
 
 
 @account_page(look=Right.OWN, takes_out=True)
@@ -76,7 +76,9 @@ def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
         return _lost(request)
     security_log.note_account(Action.EXPORTED, account)
     phone = form.cleaned_data["phone"]
-    return file_answer(f"customer-{days.today()}.json", "application/json", customer_data.export(account, phone))
+    return file_answer(
+        request, f"customer-{days.today()}.json", "application/json", customer_data.export(account, phone)
+    )
 
 
 @account_page(look=Right.OWN)

@@ -6,21 +6,25 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from io import BytesIO
+from types import SimpleNamespace
 
 import pytest
+from django.core.exceptions import PermissionDenied
 from django.db import connection, connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils.translation import override
 from python_calamine import CalamineWorkbook
 
-from codservice.accounts.models import Account
-from codservice.files import workbooks
+from codservice.accounts import team
+from codservice.accounts.models import Account, Membership
+from codservice.files import downloads, safe_csv, workbooks
 from codservice.searches import one_at_a_time
 from orders import export
 from orders.models import Order, OrderItem
-from tests.factories import make_order, make_orders, order_line
+from tests.factories import UserFactory, make_order, make_orders, order_line
 from tests.harness.background import PATIENCE
+from tests.harness.client import browser_of
 from tests.harness.memory import most_memory
 from tests.harness.sheets import read_csv
 
@@ -191,6 +195,34 @@ def test_it_costs_one_statement_a_batch_and_no_transaction(
         counts.append(len(queries))
         assert not [query for query in queries if "DECLARE" in query["sql"] or "SAVEPOINT" in query["sql"]]
     assert counts[1] - counts[0] == 2
+
+
+@pytest.mark.parametrize("become", ["removed", "deactivated", "still here"])
+def test_whoever_is_shut_out_gets_no_more_of_a_file(
+    alice: Account, become: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "DOWNLOADED", 1)
+    monkeypatch.setattr(safe_csv, "_PIECE", 1)
+    for number in range(3):
+        make_order(alice, external_id=f"N{number}")
+    person = UserFactory()
+    membership = Membership.objects.create(account=alice, user=person, role="manager")
+    pieces = iter(browser_of(person).get("/account/orders/download.csv").streaming_content)
+    assert b"N0" in next(pieces)
+
+    if become == "removed":
+        team.remove(alice.id, membership.id)
+    elif become == "deactivated":
+        person.deactivate()
+    make_order(alice, external_id="later")
+    monkeypatch.setattr(downloads, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + downloads.ASKED_EVERY))
+
+    if become == "still here":
+        assert b"later" in b"".join(pieces)
+    else:
+        with pytest.raises(PermissionDenied):
+            next(pieces)
+        assert list(pieces) == []
 
 
 def test_a_long_workbook_is_given_piece_by_piece_and_goes_on_in_another_sheet(monkeypatch: pytest.MonkeyPatch) -> None:
