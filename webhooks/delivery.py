@@ -91,7 +91,7 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
 )
 SELECT d.id, e.id, w.id::text, d.account_id::text, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
     CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END, a.live_id IS NOT NULL AS is_test,
-    EXTRACT(EPOCH FROM clock_timestamp())::float AS now
+    w.is_failing, EXTRACT(EPOCH FROM clock_timestamp())::float AS now
 FROM webhooks_delivery d
 JOIN webhooks_webhook w ON w.id = d.webhook_id
 JOIN webhooks_event e ON e.id = d.event_id
@@ -136,14 +136,15 @@ def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float) -> li
             url=url,
             event=kind,
             body=body.encode(),
-            secrets=_readable(newest, previous),
+            secrets=_readable(*both),
             attempt=tries + 1,
             request_id=request_id,
             is_test=is_test,
+            is_failing=is_failing,
             begin_by=begin_by,
             offset=now - here,
         )
-        for id_, event_id, webhook, account, url, kind, body, request_id, tries, newest, previous, is_test, now in rows
+        for id_, event_id, webhook, account, url, kind, body, request_id, tries, *both, is_test, is_failing, now in rows
     ]
 
 

@@ -9,7 +9,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import takewhile
@@ -29,7 +29,7 @@ from webhooks.sender import Sender
 logger = logging.getLogger(__name__)
 
 WINDOW = 400  # attempts under way in one worker
-KEPT_FROM_FAILING = 0.25  # of the window, so that receivers that work find room in it at once
+KEPT_FROM_FAILING = 0.25  # of the window: webhooks whose last attempt failed hold the rest at most
 SETTLE_AFTER = 0.01  # seconds that a result waits, to be settled together with others
 SETTLE_AGAIN_AFTER = 1.0  # seconds until the next try, when the database was away
 SETTLE_TRIES_AT_STOP = 10
@@ -141,6 +141,7 @@ class _Drain:
         self._releasing: Future[None] | None = None  # the last one: their thread takes one after the other
         self._settling = _Settling(partial(self._ask, result_thread, delivery.settle, engine.token))
         self._under_way: dict[UUID, float] = {}  # claimed and not settled: when each was claimed or last renewed
+        self._failing: set[UUID] = set()  # those of them whose webhooks failed when they were claimed
         self._sent = 0  # attempts that have ended
         self._ahead = 0  # how many ended while the last claim was made: the next can expect as many more places
         self._may_be_more = False  # whether the last claim may have left something for lack of room
@@ -181,7 +182,8 @@ class _Drain:
         room = self._sender.room
         if self._engine.woken.is_set() and room + self._ahead > 0 and may_claim:
             self._engine.woken.clear()
-            for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
+            most_failing = self._engine.window - int(self._engine.window * KEPT_FROM_FAILING)
+            for_failing = max(min(room, most_failing - len(self._failing)), 0)
             claim = partial(delivery.claim, limit=room + self._ahead, limit_failing=for_failing, asked_at=now)
             posts = self._ask(self._claim_thread, claim, self._engine.token)
             self._claiming = _Claiming(posts, now, lower_limit=for_failing, sent_before=self._sent)
@@ -207,6 +209,8 @@ class _Drain:
             return
         for post in posts:
             self._under_way[post.delivery_id] = claiming.asked_at
+            if post.is_failing:
+                self._failing.add(post.delivery_id)
             self._sender.start(post)
         if posts and self._may_be_more:
             self._engine.woken.set()
@@ -218,8 +222,7 @@ class _Drain:
             self._engine.woken.set()
 
     def _release(self, ids: list[UUID]) -> None:
-        for id_ in ids:
-            self._under_way.pop(id_, None)
+        self._forget(ids)
         self._releasing = self._ask(self._claim_thread, delivery.release, self._engine.token, ids)
 
     def _renew(self, now: float) -> None:
@@ -269,10 +272,14 @@ class _Drain:
         """Forget attempts whose results are written, and look again if there is room now for what had none."""
         tries = SETTLE_TRIES_AT_STOP if self._engine.stopping.is_set() else math.inf
         if settled := self._settling.ended(tries):
-            for outcome in settled:
-                self._under_way.pop(outcome.post.delivery_id, None)
+            self._forget(outcome.post.delivery_id for outcome in settled)
             if self._settling.is_more_due or self._may_be_more:
                 self._engine.woken.set()
+
+    def _forget(self, ids: Iterable[UUID]) -> None:
+        for id_ in ids:
+            self._under_way.pop(id_, None)
+            self._failing.discard(id_)
 
     def _ask(self, thread: ThreadPoolExecutor, function: Any, *args: Any) -> Future[Any]:
         """Query the database in another thread; its answer ends the sender's wait."""

@@ -31,6 +31,7 @@ class Post:
     webhook_id: str = ""  # for the log, as is the account; to read a UUID takes longer
     account_id: str = ""
     is_test: bool = False  # whether it belongs to an account's twin
+    is_failing: bool = False  # whether its webhook's last attempt had failed when this one was claimed
     request_id: str = ""  # of the request that made the change, for the log
     # In time.monotonic(): a post that begins later has to have its claim renewed first (`webhooks.delivery`).
     begin_by: float = math.inf

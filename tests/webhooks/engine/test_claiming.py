@@ -368,11 +368,15 @@ def test_what_a_webhook_had_no_room_for_is_claimed_when_it_has(engine, receiver,
     assert claims[0] == (delivery.AT_ONCE_FAILING if is_failing else delivery.AT_ONCE)
 
 
-def test_what_the_window_had_no_room_for_is_claimed_when_it_has(make_engine, receiver, webhook_to, claims):
+@pytest.mark.parametrize(("is_failing", "most"), [(False, 8), (True, 6)])
+def test_what_the_window_had_no_room_for_is_claimed_when_it_has(
+    make_engine, receiver, webhook_to, claims, is_failing, most
+):
+    receiver.default = answer("500 No") if is_failing else OK
     for number in range(5):
-        write(webhook_to(receiver.url(f"/{number}")), 10)
+        write(webhook_to(receiver.url(f"/{number}"), is_failing=is_failing), 10)
     assert make_engine(window=8).drain() == 50
-    assert claims[0] == 8
+    assert claims[0] == most
 
 
 @pytest.mark.parametrize("where", ["on its machine", "elsewhere"])
@@ -484,6 +488,36 @@ def test_a_hundred_webhooks_that_hang_do_not_keep_one_that_works(engine, receive
     hangs.end()
     draining.result()
     assert_none_was_kept(took)
+
+
+@pytest.fixture
+def make_held(receiver, webhook_to, may_end, monkeypatch):
+    """Make webhooks that work and have much to take, each with three posts at a receiver that answers `may_end`."""
+    monkeypatch.setattr(delivery, "AT_ONCE", 3)
+
+    def make(count):
+        for number in range(count):
+            receiver.behaviours[f"/slow{number}"] = answer(once=may_end)
+            write(webhook_to(receiver.url(f"/slow{number}")), 20, age=3600)
+
+    return make
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_a_webhook_that_failed_is_tried_again_while_others_hold_most_of_the_window(
+    make_engine, receiver, webhook_to, make_held, may_end, attempts
+):
+    make_held(2)
+    engine = make_engine(window=8)
+    draining = Background(engine.drain)
+    receiver.wait_for(6)
+    write(webhook_to(receiver.url("/good"), is_failing=True), attempts=attempts)
+    engine.wake_up()
+    eventually(lambda: receiver.of("/good"))
+    assert not may_end.is_set()
+    engine.stop()
+    may_end.set()
+    draining.result()
 
 
 def test_a_webhook_that_recovers_gets_its_share_back(engine, receiver, webhook_to):
