@@ -74,9 +74,10 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY lane, n - free, next_attempt_at) AS turn
     FROM of_webhook WHERE n <= share
 ), chosen AS (
-    -- First attempts before retries. Within each lane, deliveries to failing webhooks come last.
+    -- First attempts before retries. Within each lane, deliveries to failing webhooks come last. With `others_first`,
+    -- first attempts to webhooks that work come after all these.
     SELECT id FROM in_turn WHERE turn <= %(limit_failing)s OR NOT is_failing
-    ORDER BY lane, is_failing, turn LIMIT %(limit)s
+    ORDER BY %(others_first)s AND lane = 1 AND NOT is_failing, lane, is_failing, turn LIMIT %(limit)s
 ), due AS (
     -- Locked and checked again: a worker whose claim has run out may be settling the delivery after all.
     SELECT d.id, d.webhook_id FROM webhooks_delivery d
@@ -101,11 +102,12 @@ ORDER BY d.next_attempt_at
 """  # noqa: S608  (of our own text)
 
 
-def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float) -> list[Post]:
+def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float, others_first: bool = False) -> list[Post]:
     """Claim up to `limit` due deliveries for the worker that `token` names, which asked for them at `asked_at`.
 
     First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among
     retries, deliveries to webhooks whose last attempt failed come last; of these it claims at most `limit_failing`.
+    With `others_first`, first attempts to webhooks that work come after all these.
 
     Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
     Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.
@@ -117,6 +119,7 @@ def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float) -> li
         "lease": LEASE,
         "limit": limit,
         "limit_failing": limit_failing,
+        "others_first": others_first,
         "at_once": AT_ONCE,
         "at_once_failing": AT_ONCE_FAILING,
     }

@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 WINDOW = 400  # attempts under way in one worker
 KEPT_FROM_FAILING = 0.25  # of the window: webhooks whose last attempt failed hold the rest at most
+OTHERS_FIRST = 8  # every so many claims, retries and webhooks that fail come first, so that they never wait for good
 SETTLE_AFTER = 0.01  # seconds that a result waits, to be settled together with others
 SETTLE_AGAIN_AFTER = 1.0  # seconds until the next try, when the database was away
 SETTLE_TRIES_AT_STOP = 10
@@ -137,6 +138,7 @@ class _Drain:
         self._sender = sender
         self._claim_thread = claim_thread
         self._claiming: _Claiming | None = None
+        self._claims = 0  # how many were begun
         self._renewing: _Renewing | None = None
         self._releasing: Future[None] | None = None  # the last one: their thread takes one after the other
         self._settling = _Settling(partial(self._ask, result_thread, delivery.settle, engine.token))
@@ -179,12 +181,18 @@ class _Drain:
         # Not while results cannot be written or claims are being renewed: it could claim the same deliveries again.
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
         may_claim = is_at_rest and not self._engine.stopping.is_set()
-        room = self._sender.room
-        if self._engine.woken.is_set() and room + self._ahead > 0 and may_claim:
+        limit = self._sender.room + self._ahead
+        if self._engine.woken.is_set() and limit > 0 and may_claim:
             self._engine.woken.clear()
             most_failing = self._engine.window - int(self._engine.window * KEPT_FROM_FAILING)
-            for_failing = max(min(room, most_failing - len(self._failing)), 0)
-            claim = partial(delivery.claim, limit=room + self._ahead, limit_failing=for_failing, asked_at=now)
+            for_failing = max(min(limit, most_failing - len(self._failing)), 0)
+            self._claims += 1
+            others_first = self._claims % OTHERS_FIRST == 0
+            if others_first:  # one post to a webhook that fails: it may hang, and hold its place for long
+                for_failing = min(for_failing, 1)
+            claim = partial(
+                delivery.claim, limit=limit, limit_failing=for_failing, asked_at=now, others_first=others_first
+            )
             posts = self._ask(self._claim_thread, claim, self._engine.token)
             self._claiming = _Claiming(posts, now, lower_limit=for_failing, sent_before=self._sent)
             self._may_be_more = True  # until it is known

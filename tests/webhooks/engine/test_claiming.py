@@ -520,6 +520,20 @@ def test_a_webhook_that_failed_is_tried_again_while_others_hold_most_of_the_wind
     draining.result()
 
 
+@pytest.mark.parametrize(("is_failing", "attempts"), [(True, 0), (True, 1), (False, 1)])
+def test_what_comes_last_does_not_wait_until_the_backlogs_of_others_are_over(
+    make_engine, receiver, webhook_to, monkeypatch, is_failing, attempts
+):
+    """Even if these others could fill the window several times, and take each place that becomes free."""
+    monkeypatch.setattr(delivery, "AT_ONCE", 3)
+    receiver.default = answer(after=0.02)
+    for number in range(12):
+        write(webhook_to(receiver.url(f"/{number}")), 40, age=3600)
+    write(webhook_to(receiver.url("/good"), is_failing=is_failing), attempts=attempts)
+    assert make_engine(window=8).drain() == 481
+    assert [request.path for request in receiver.requests].index("/good") < 300
+
+
 def test_a_webhook_that_recovers_gets_its_share_back(engine, receiver, webhook_to):
     webhook = webhook_to(receiver.url())
     receiver.default = answer("500 No")
