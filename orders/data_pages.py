@@ -115,6 +115,10 @@ def _said_of_tests(account: Account, count: int) -> str:
 
 def _question(request: HttpRequest, account: Account, phone: str, found: customer_data.Erased) -> HttpResponse:
     if count := sum(found):
+        again = _(
+            "The shop's own order numbers are free again: if such an order is sent or uploaded once more, it is a new "
+            "order, and the customer is called."
+        )
         text = ngettext(
             "%(count)d order loses the customer's name, phones and address and every text about them, in all "
             "copies that we keep, including the names of products that are not in your list of products. Amounts "
@@ -125,6 +129,7 @@ def _question(request: HttpRequest, account: Account, phone: str, found: custome
             count,
         ) % {"count": count}
     else:
+        again = ""
         text = _(
             "No orders have this number now. Orders that once had it forget it, with the texts of their edits until "
             "then, and refused rows of files that have it are deleted. This cannot be undone."
@@ -132,7 +137,7 @@ def _question(request: HttpRequest, account: Account, phone: str, found: custome
     return confirmation(
         request,
         title=_("Erase this customer?"),
-        text=f"{text} {_said_of_tests(account, found.test_orders)}".strip(),
+        text=" ".join(filter(None, (text, _said_of_tests(account, found.test_orders), again))),
         button=_("Erase the customer"),
         back=reverse("account-data", query={"phone": phone}),
         fields={"phone": phone},

@@ -330,6 +330,20 @@ def test_the_shop_reads_and_repeats_what_is_left(api: ApiClient, alice: Account,
     assert Order.objects.count() == 1
 
 
+@pytest.mark.django_db
+def test_what_the_shop_sends_again_after_it_is_a_new_order(api: ApiClient, alice: Account) -> None:
+    body = factories.order_body(customer_name=NAME, customer_phone=PHONE, external_id="2077")
+    id_ = api.post("/api/v1/orders", body).json()["id"]
+    api.post(f"/api/v1/orders/{id_}/cancel")
+    assert api.post("/api/v1/orders/batch", {"orders": [body]}).json()["errors"][0]["id"] == id_
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    (created,) = api.post("/api/v1/orders/batch", {"orders": [body]}).json()["created"]
+    assert (created["external_id"], created["status"]) == ("2077", "pending_confirmation")
+    assert created["id"] != id_
+
+
 @pytest.mark.parametrize("status", [Status.PENDING, Status.CONFIRMED, Status.SHIPPED])
 def test_an_order_that_is_to_be_delivered_keeps_its_customer(alice: Account, nadia: Order, status: Status) -> None:
     going_on = factories.make_order(alice, customer_name=NAME, phone="+213 661 22 33 44")

@@ -339,6 +339,7 @@ def test_what_is_known_of_a_customer_is_given_out(browser: Client, alice: Accoun
 def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Client, alice: Account) -> None:
     order = order_of(alice)
     question = browser.get(f"{PAGE}/erase", {"phone": PHONE}).content.decode()
+    assert "order numbers are free again" in question
     assert "1 order loses the customer" in question
     assert "including the names of products that are not in your list of products" in question
     order.refresh_from_db()
