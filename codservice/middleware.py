@@ -35,6 +35,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from codservice import health, logs, metrics, ratelimit
 from codservice.accounts import authentication, security_log, sessions
 from codservice.accounts.key_format import TEST, shows_test_key
+from codservice.accounts.models import MOST_WORKING_KEYS
 from codservice.api.error_answers import error_response, only_reading, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -145,7 +146,7 @@ class ApiGate(_Middleware):
         request.api_key = key  # type: ignore[attr-defined]
         request.META["codservice.holder"] = f"account {key.account_id}"  # for `run.gateway`
         logs.bind(account_id=str(key.account_id), api_key_id=str(key.id))
-        usage = ratelimit.use_key(key.id, key.account_id, key.rate_limit)
+        usage = ratelimit.use_key(key.id, key.account_id, key.rate_limit, MOST_WORKING_KEYS)
         if usage.is_exceeded:
             response = error_response(429, "rate_limited", headers={"Retry-After": str(usage.reset)})
         else:

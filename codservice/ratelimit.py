@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 
 WINDOW = 60  # seconds
 ADDRESS_LIMIT = 300  # requests per window and address without a recognised key (docs/limits.md)
-# All keys of an account together may do as much as this many keys, so that more keys do not evade the limit of one.
-ACCOUNT_SHARE = 10
 # After a failure Redis is left alone for this long, so that its timeout is paid by one request and not by each.
 PAUSE = 2.0  # seconds
 
@@ -115,9 +113,13 @@ class Counter:
 counter = Counter(settings.REDIS_URL, settings.REDIS_CLIENT)
 
 
-def use_key(key_id: object, account_id: object, limit: int) -> Usage:
-    """Count one request of a key, against its own limit and that of all keys of its account together."""
-    usage = counter.use((f"rate:{key_id}", limit), (f"account-rate:{account_id}", limit * ACCOUNT_SHARE))
+def use_key(key_id: object, account_id: object, limit: int, most_keys: int) -> Usage:
+    """Count one request of a key, against its own limit and that of all keys of its account together.
+
+    `most_keys` is how many keys of an account work at once. So each of them always has its whole limit, and keys that
+    are made in place of revoked ones bring the account no more.
+    """
+    usage = counter.use((f"rate:{key_id}", limit), (f"account-rate:{account_id}", limit * most_keys))
     if usage.is_exceeded:
         metrics.REFUSALS.labels("api-key").inc()
     return usage

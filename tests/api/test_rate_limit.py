@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from django.conf import settings
+from django.db.models.functions import Now
 from django.test import RequestFactory
 
 from codservice import ratelimit
 from codservice.accounts.key_format import make_key
+from codservice.accounts.models import MOST_WORKING_KEYS, ApiKey
 from tests.factories import AccountFactory, order_body
 from tests.harness.background import asleep, eventually
 from tests.harness.client import ApiClient, new_key
@@ -118,15 +120,24 @@ def test_each_key_has_a_window_of_its_own(alice, api, api_for, charlies_api):
     assert standing(charlies_api.get(ORDERS)) == (60, 59)
 
 
-def test_all_keys_of_an_account_together_have_the_limit_of_ten(api_for, charlies_api):
+def test_each_of_the_keys_that_an_account_may_have_makes_its_whole_limit(api_for):
+    account = AccountFactory()
+    for key in [api_for(account) for _ in range(MOST_WORKING_KEYS)]:
+        assert [standing(key.get(ORDERS)) for _ in range(60)] == [(60, left) for left in range(59, -1, -1)]
+        assert key.get(ORDERS).status_code == 429
+
+
+def test_keys_in_place_of_revoked_ones_share_what_their_account_has(api_for, charlies_api):
     account = AccountFactory(rate_limit=2)
-    keys = [api_for(account) for _ in range(11)]
-    for key in keys[:9]:
+    for _ in range(MOST_WORKING_KEYS - 1):
+        key = api_for(account)
         assert [standing(key.get(ORDERS)) for _ in range(2)] == [(2, 1), (2, 0)]
-    assert standing(keys[9].get(ORDERS)) == (2, 1)
-    last = keys[10].get(ORDERS)
+    ApiKey.objects.filter(account=account).update(revoked_at=Now())
+    new = [api_for(account) for _ in range(2)]
+    assert standing(new[0].get(ORDERS)) == (2, 1)
+    last = new[1].get(ORDERS)
     assert (last.status_code, standing(last)) == (200, (2, 0)), "the account has no more left, though the key has"
-    for key in keys[9:]:
+    for key in new:
         refused = key.get(ORDERS)
         assert (refused.status_code, standing(refused)) == (429, (2, 0))
         assert 1 <= int(refused.headers["Retry-After"]) <= 60
@@ -142,8 +153,9 @@ def test_what_a_key_is_refused_uses_up_nothing_of_its_account(api_for):
 
 def test_a_refusal_for_the_accounts_sake_uses_up_nothing_of_the_key(api_for, window):
     account = AccountFactory(rate_limit=1)
-    for _ in range(10):
+    for _ in range(MOST_WORKING_KEYS):
         api_for(account).get(ORDERS)
+    ApiKey.objects.filter(account=account).update(revoked_at=Now())
     key = api_for(account)
     assert key.get(ORDERS).status_code == 429
     window.server.delete(f"codservice:account-rate:{account.id}")
