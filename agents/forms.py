@@ -1,16 +1,16 @@
 """The console's login form and the forms on an order's page; the desk's forms are in `agents.desk.forms`."""
 
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from django import forms
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.utils.translation import gettext_lazy as _
-from uuid_utils.compat import uuid7
 
-from agents.desk.forms import ReasonForm
+from agents.desk.forms import NoteId, ReasonForm
 from codservice.accounts.forms import LoginForm
 from codservice.form_fields import Form, FreeText
+from orders import lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
 
@@ -52,7 +52,7 @@ class CallNoteForm(MoveForm):
 
     ids = "note-%s"
 
-    note_id = forms.UUIDField(widget=forms.HiddenInput, initial=uuid7)
+    note_id = NoteId()
     outcome = forms.ChoiceField(
         label=_("The call"),
         choices=[("", _("Choose an outcome")), *((outcome.value, outcome.label) for outcome in OUTCOMES)],
@@ -67,4 +67,5 @@ class CallNoteForm(MoveForm):
     @property
     def press_id(self) -> UUID:
         """The note's id: the same for a form that is sent twice, another for anything else that is said on it."""
-        return uuid5(self.cleaned_data["note_id"], f"{self.cleaned_data['outcome']}\0{self.cleaned_data['note']}")
+        data = self.cleaned_data
+        return lifecycle.derived_id(data["note_id"], f"{data['outcome']}\0{data['note']}")

@@ -75,8 +75,8 @@ TEST_AGENT = "Test agent"  # in a test order's history: whoever plays the agent 
 class Call:
     """A call to a customer, as the agent notes it. A call about a test order has no agent.
 
-    A call note with this `note_id` means that the call was noted before. Moves do not check it: the second finds the
-    order decided and is refused.
+    A call note with this `note_id`, of version 7, means that the call was noted before. Moves do not check it: the
+    second finds the order decided and is refused.
     """
 
     agent: User | None
@@ -172,7 +172,12 @@ def _note_id(call: Call, order: Order, number: int) -> UUID:
     """The id of the call's note on the order at this place, from 0: its `note_id` for the first."""
     if call.note_id is None:
         return uuid7()
-    return uuid5(call.note_id, str(order.id)) if number else call.note_id
+    return derived_id(call.note_id, str(order.id)) if number else call.note_id
+
+
+def derived_id(id_: UUID, said: str) -> UUID:
+    """The id that always follows from an id of version 7 and what is `said`. It has its time, so it is of version 7."""
+    return UUID(bytes=id_.bytes[:7] + uuid5(id_, said).bytes[7:])
 
 
 # --- Moves -------------------------------------------------------------------------------------------------------

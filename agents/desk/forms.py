@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -42,6 +42,18 @@ class SeenField(forms.Field):
             return shown.versions_in(value or ())
         except ValueError:
             raise ValidationError(OLD_PAGE) from None
+
+
+class NoteId(forms.UUIDField):
+    """The id of the form that was shown, of version 7: its notes' ids follow from it (`lifecycle.derived_id`)."""
+
+    def __init__(self) -> None:
+        super().__init__(widget=forms.HiddenInput, initial=uuid7)
+
+    def validate(self, value: UUID | None) -> None:
+        super().validate(value)
+        if value and value.version != 7:
+            raise ValidationError(self.error_messages["invalid"], code="invalid")
 
 
 def read_seen(sent: list[str]) -> dict[UUID, int]:
@@ -107,7 +119,7 @@ class OutcomeForm(Form):
     outcome = forms.ChoiceField(choices=lambda: [(name, name) for name in OutcomeForm.OUTCOMES])
     order = forms.UUIDField()
     seen = SeenField()
-    note_id = forms.UUIDField(widget=forms.HiddenInput, initial=uuid7)
+    note_id = NoteId()
     shown_at = forms.DateTimeField(required=False)  # by the database's clock; CALLBACKS' times follow from it
     seal = forms.CharField(required=False, max_length=100)
     asked = forms.UUIDField(required=False)  # the order whose duplicates the screen has asked about
@@ -192,7 +204,8 @@ class OutcomeForm(Form):
         """The note's id: the same for a form that is sent twice, another for anything else that is said on it."""
         data = self.cleaned_data
         typed = ("order", "at", "to", "note", "details", "handover_reason", "skip_reason")
-        return uuid5(data["note_id"], "\0".join([self.data["outcome"], *(str(data[name]) for name in typed)]))
+        said = "\0".join([self.data["outcome"], *(str(data[name]) for name in typed)])
+        return lifecycle.derived_id(data["note_id"], said)
 
     @property
     def next_order(self) -> UUID | None:

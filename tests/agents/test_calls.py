@@ -6,6 +6,7 @@ from datetime import datetime, time, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -30,7 +31,7 @@ from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
-from tests.harness.client import browser_of
+from tests.harness.client import ApiClient, browser_of
 from tests.orders.moves import edits
 
 STRANGE = "01980000-0000-7000-8000-000000000000"
@@ -479,12 +480,33 @@ def test_a_form_that_comes_back_says_that_there_is_another_order(
 
 
 @pytest.mark.parametrize(
-    "data", [{"outcome": "sold"}, {"outcome": ""}, {"note": "x" * 1800}, {"note": "a\x07b"}, {"note_id": "1"}]
+    "data",
+    [
+        {"outcome": "sold"},
+        {"outcome": ""},
+        {"note": "x" * 1800},
+        {"note": "a\x07b"},
+        {"note_id": "1"},
+        {"note_id": "6f1b6c1e-8a5d-4c3b-9f0e-2d7a5b1c4e88"},  # of version 4
+    ],
 )
 def test_an_unusable_outcome_writes_nothing(data: dict[str, Any], order: Order, screen: Screen) -> None:
     assert screen.press(data.pop("outcome", "no_answer"), **data).status_code == 422
     assert CallNote.objects.count() == 0
     assert Claim.objects.exists()
+
+
+def test_a_note_has_an_id_that_sorts_by_time(order: Order, screen: Screen, api: ApiClient) -> None:
+    second = make_order(order.account)
+    for outcome in ("no_answer", "busy"):
+        screen.press(outcome)
+        screen = take(screen.browser, order)
+    noted = [api.get(f"/api/v1/orders/{each.id}").json()["call_notes"] for each in (order, second)]
+    assert [[note["outcome"] for note in notes] for notes in noted] == [["no_answer", "busy"]] * 2
+    for notes in noted:
+        ids = [UUID(note["id"]) for note in notes]
+        assert [id_.version for id_ in ids] == [7, 7]
+        assert ids == sorted(ids)
 
 
 def test_the_next_customer_comes_by_itself_or_a_pause(alice: Account, browser: Client) -> None:

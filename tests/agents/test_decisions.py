@@ -1,12 +1,12 @@
 """The buttons of the call screen and of the order page: who may press which, what it does, and who was faster."""
 
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 from django.contrib.messages import get_messages
 from django.test import Client
+from uuid_utils.compat import uuid7
 
 from agents.models import Claim
 from codservice.accounts.actor import Actor
@@ -207,8 +207,8 @@ def test_many_at_once_have_one_winner(agent: User, colleague: User, alice: Accou
         key = api.defaults["HTTP_AUTHORIZATION"].split()[1]
         calls += [
             (browser_of(agent), path, screen.filled("confirm", pause="on")),
-            (browser_of(agent), path, screen.filled("cancel", pause="on", note_id=str(uuid4()))),
-            (browser_of(colleague), path, screen.filled("confirm", pause="on", note_id=str(uuid4()))),
+            (browser_of(agent), path, screen.filled("cancel", pause="on", note_id=str(uuid7()))),
+            (browser_of(colleague), path, screen.filled("confirm", pause="on", note_id=str(uuid7()))),
             (type(api)(key), f"/api/v1/orders/{order.id}/cancel", None),
         ]
 
@@ -290,7 +290,7 @@ def test_an_address_of_a_button_leads_to_the_orders_page(action: str, order: Ord
     Order.objects.update(status="shipped" if action in ("deliver", "return") else "confirmed")
     for client in (browser_of(supervisor), Client()):
         for method in ("get", "head"):
-            sent = {"version": 1, "why": "Duplicate", "outcome": "busy", "note_id": str(uuid4())}
+            sent = {"version": 1, "why": "Duplicate", "outcome": "busy", "note_id": str(uuid7())}
             assert getattr(client, method)(order_page(order, action), sent).url == order_page(order)
         response = client.put(order_page(order, action))
         assert (response.status_code, response.headers["Allow"]) == (405, "POST")
@@ -302,7 +302,7 @@ def test_an_address_of_a_button_leads_to_the_orders_page(action: str, order: Ord
 def test_no_button_works_without_the_csrf_token(action: str, order: Order, supervisor: User) -> None:
     Order.objects.update(status="shipped" if action in ("deliver", "return") else "confirmed")
     browser = browser_of(supervisor, enforce_csrf_checks=True)
-    data = {"version": 1, "why": "Duplicate", "outcome": "busy", "note_id": str(uuid4())}
+    data = {"version": 1, "why": "Duplicate", "outcome": "busy", "note_id": str(uuid7())}
     assert browser.post(order_page(order, action), data).status_code == 403
     headers = {"Origin": "https://evil.example"}
     assert browser.post(order_page(order, action), data, headers=headers).status_code == 403
@@ -356,7 +356,7 @@ def confirmed(order: Order, agent: User) -> Order:
 
 
 def note_data(order: Order, **data: Any) -> dict[str, Any]:
-    return {"version": order.version, "note_id": str(uuid4()), "outcome": "no_answer", "note": "", **data}
+    return {"version": order.version, "note_id": str(uuid7()), "outcome": "no_answer", "note": "", **data}
 
 
 def test_a_note_of_a_pending_order_needs_its_customer(order: Order, agent: User) -> None:
@@ -371,6 +371,7 @@ def test_a_note_keeps_outcome_text_and_agent(confirmed: Order, agent: User) -> N
     note = CallNote.objects.get()
     assert (note.outcome, note.note) == ("answered", "Rappelle demain\n  إن شاء الله")
     assert (note.agent_id, note.agent_name, note.account_id) == (agent.id, "Samira", confirmed.account_id)
+    assert note.id.version == 7
     confirmed.refresh_from_db()
     assert confirmed.status == "confirmed"
 
@@ -407,6 +408,7 @@ def test_a_note_is_kept_though_the_order_has_moved_on(confirmed: Order, agent: U
         {"note": "a\x00b"},
         {"note": "a\x07b"},
         {"note_id": "1"},
+        {"note_id": "6f1b6c1e-8a5d-4c3b-9f0e-2d7a5b1c4e88"},  # of version 4
         {"version": ""},
         {"outcome": "callback"},
         {"outcome": "handed_over"},

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
+from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role
 from codservice.errors import Refused
@@ -210,7 +211,7 @@ def test_a_refused_decision_notes_nothing():
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_one_call_about_many_orders_costs_as_much_as_about_one(count):
-    orders, call = [order_in("pending_confirmation") for _ in range(count)], called(None, note_id=uuid4())
+    orders, call = [order_in("pending_confirmation") for _ in range(count)], called(None, note_id=uuid7())
     with transaction.atomic():
         locked = lifecycle.lock(Order.objects.filter(id__in=[order.id for order in orders]))
         plans = {order.id: lifecycle.CallPlan(CallState.RETRY, order.now, 2) for order in locked[:1]}
@@ -219,6 +220,7 @@ def test_one_call_about_many_orders_costs_as_much_as_about_one(count):
         assert lifecycle.add_call_notes(locked, call, plans) == []
     assert len(statements) == 5, "lookup of the note, plans, notes, how many there are, events"
     assert notes[0].id == call.note_id
+    assert {note.id.version for note in notes} == {7}
     assert [order.call_notes.count() for order in orders] == [1] * count
     assert [order.call_state for order in Order.objects.order_by("id")] == ["retry"] + ["new"] * (count - 1)
 
