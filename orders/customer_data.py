@@ -89,9 +89,11 @@ def still_open(orders: QuerySet[Order]) -> QuerySet[Order]:
 
 
 def export(account: Account, phone: str) -> Iterator[bytes]:
-    """A JSON object, in pieces: the number, and each order with all that belongs to it, as the API shows it.
+    """A JSON object, in pieces: the number, each order with all that belongs to it, as the API shows it, and the
+    customer's rows among the refused ones of files.
 
-    Orders are read one by one, because one may have ten megabytes.
+    Orders are read one by one, because one may have ten megabytes. Orders that once had the number are their present
+    customer's, and are not given out.
     """
     asked = {"phone": phone, "exported_at": datetime.now(UTC)}
     yield dump_json(asked)[:-1] + b',"orders":['
@@ -101,6 +103,16 @@ def export(account: Account, phone: str) -> Iterator[bytes]:
             mode = TEST if row["call_state"] == CallState.TEST else LIVE
             yield before + dump_json({"mode": mode, **structs.asdict(bodies.detail(row))})
             before = b",\n"
+    yield b'\n],"refused_rows":['
+    before = b"\n"
+    for each in _with_twin(account):
+        for upload, ids in _refused_of(each.id, phone):
+            theirs = set(ids)
+            for row in upload.read_refused():
+                if row.id in theirs:
+                    told = {"mode": each.mode, "file": upload.name, "line": row.line, "cells": row.cells}
+                    yield before + dump_json(told)
+                    before = b",\n"
     yield b"\n]}\n"
 
 
@@ -223,7 +235,19 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
 
 
 def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
-    """Forget the customer's rows among the refused rows of files. No file is under way: `to_erase` refuses then.
+    """Forget the customer's rows among the refused rows of files. No file is under way: `to_erase` refuses then."""
+    for _upload, theirs in _refused_of(account_id, phone):
+        with transaction.atomic():
+            for start in range(0, len(theirs), BATCH):
+                RefusedRow.objects.filter(id__in=theirs[start : start + BATCH]).delete()
+            note()
+
+
+# --- Refused rows of files -------------------------------------------------------------------------------------------
+
+
+def _refused_of(account_id: UUID, phone: str) -> Iterator[tuple[Upload, list[int]]]:
+    """The ids of the customer's rows among the refused rows of files, file by file, in the order of each.
 
     A cell may have been refused as a phone because of what stands beside the number: another number, or words. So any
     cell names it in which its digits stand: a row too many may go, which its merchant still has in the file, but none
@@ -249,10 +273,7 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
                 is_theirs = number_of(whose) in numbers
             if is_theirs := is_theirs or names(row.cells):
                 theirs.append(row.id)
-        with transaction.atomic():
-            for start in range(0, len(theirs), BATCH):
-                RefusedRow.objects.filter(id__in=theirs[start : start + BATCH]).delete()
-            note()
+        yield upload, theirs
 
 
 def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:

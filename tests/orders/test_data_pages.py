@@ -146,17 +146,21 @@ def test_of_who_works_here_it_has_neither_name_nor_address(alice: Account) -> No
     }
 
 
-@pytest.mark.parametrize("taken_out", [True, False], ids=["export", "erasure"])
-def test_rows_that_are_long_are_not_all_in_memory(alice: Account, taken_out: bool) -> None:
+@pytest.mark.parametrize("what", ["account", "customer", "erasure"])
+def test_rows_that_are_long_are_not_all_in_memory(alice: Account, what: str) -> None:
     """Where one row may have a megabyte, a thousand are a gigabyte."""
     made = {"kind": "orders", "name": "a.csv", "size": 1, "actor": "A", "user_id": uuid4()}
     upload = Upload.objects.create(account=alice, status=Upload.Status.DONE, **made)
     RefusedRow.objects.bulk_create(
-        RefusedRow(account=alice, upload=upload, line=line, cells=["x" * 50_000], faults=[]) for line in range(2, 402)
+        RefusedRow(account=alice, upload=upload, line=line, cells=[PHONE, "x" * 50_000], faults=[])
+        for line in range(2, 402)
     )
-    if taken_out:
+    if what == "account":
         size, most = most_memory(lambda: sum(map(len, account_export.stream(alice))))
         assert size > 0
+    elif what == "customer":
+        size, most = most_memory(lambda: sum(map(len, customer_data.export(alice, E164))))
+        assert size > 400 * 50_000
     else:
         _, most = most_memory(lambda: customer_data.erase(alice, E164, actor=Actor.of_merchant(alice.holder)))
     assert most < 14 << 20, "of twenty megabytes"
@@ -334,6 +338,27 @@ def test_what_is_known_of_a_customer_is_given_out(browser: Client, alice: Accoun
     assert json.loads(output("export_customer", PHONE, account=alice.holder.email))["orders"] == told["orders"]
     noted = SecurityEntry.objects.filter(action="exported").order_by("id").values_list("by", "target_id")
     assert list(noted) == [("person", alice.id), ("command", alice.id)]
+
+
+def test_refused_rows_are_given_out_though_no_order_has_the_number(
+    browser: Client, alice: Account, twin: Account
+) -> None:
+    columns = {"external_id": 0, "customer_name": 1, "customer_phone": 2}
+    hers = [["7", "Nadia", PHONE], ["7", "sa soeur", ""], ["9", "N.", "0661.22.33.44 (Ali)"]]
+    rows = [*hers[:2], ["8", "Amine", "0550998877"], hers[2]]
+    for account in (alice, twin):
+        made = {"kind": "orders", "name": "mai.csv", "size": 1, "actor": "x", "user_id": uuid4(), "mapping": columns}
+        upload = Upload.objects.create(account=account, status=Upload.Status.DONE, **made)
+        for line, cells in enumerate(rows, start=2):
+            RefusedRow.objects.create(account=account, upload=upload, line=line, cells=cells, faults=[])
+    assert "Download this customer" in browser.get(PAGE, {"phone": PHONE}).content.decode()
+    told = json.loads(b"".join(browser.post(f"{PAGE}/customer", {"phone": PHONE}).streaming_content))
+    assert told["orders"] == []
+    assert told["refused_rows"] == [
+        {"mode": mode, "file": "mai.csv", "line": line, "cells": rows[line - 2]}
+        for mode in ("live", "test")
+        for line in (2, 3, 5)
+    ]
 
 
 def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Client, alice: Account) -> None:

@@ -10,8 +10,8 @@ from orders import customer_data, phones
 class Command(commands.Command):
     help = """Write what an account knows about one customer to stdout, as JSON: their orders with calls and history.
 
-The customer is given by the first or second phone number of an order, in any usual form. Test orders are marked. The
-security log notes the export."""
+The customer is given by the first or second phone number of an order, in any usual form. Rows of files that were
+refused and have the number are there too. What is of test mode is marked. The security log notes the export."""
     examples = "export_customer '0550 12 34 56' --account yasmine@example.dz > customer.json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
