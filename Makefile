@@ -72,7 +72,7 @@ messages: extract ## Update and compile the translations (needs gettext)
 
 extract:
 	$(BIN)/python -W ignore manage.py makemessages --verbosity 0 --locale fr --locale ar_DZ --no-wrap --no-obsolete \
-		--add-location file --ignore $(VENV) --ignore tests --ignore benchmarks --ignore staticfiles
+		--add-location never --ignore $(VENV) --ignore tests --ignore benchmarks --ignore staticfiles
 
 PINS := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --generate-hashes
 pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements, with hashes
