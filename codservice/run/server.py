@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import wait
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from granian.constants import HTTPModes, Interfaces, Loops
@@ -22,7 +22,10 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from codservice.run.gateway import Gateway
-from codservice.run.kernel import STOPS, die_with_parent, stops_held_back, take_no_more_connections
+from codservice.run.kernel import STOPS, allow_open_files, die_with_parent, stops_held_back, take_no_more_connections
+
+if TYPE_CHECKING:
+    from codservice.run.web import Web
 
 HEADER_MILLISECONDS = 10_000
 HEADER_BYTES = 64 << 10
@@ -37,25 +40,15 @@ class Server(MPServer):
     """Serves a WSGI application (`module:name`) by processes that, before they stop, accept no more connections and
     finish those that they have."""
 
-    def __init__(
-        self,
-        application: str,
-        *,
-        address: str,
-        port: int,
-        workers: int,
-        threads: int,
-        connections: int,
-        stop_seconds: int,
-    ) -> None:
+    def __init__(self, web: "Web", application: str, *, stop_seconds: int) -> None:
         super().__init__(
             application,
-            address=address,
-            port=port,
+            address=web.address(),
+            port=web.port,
             interface=Interfaces.ASGINL,
             loop=Loops.uvloop,
-            workers=workers,
-            backpressure=connections,
+            workers=web.workers,
+            backpressure=allow_open_files(2 * CONNECTIONS) // 2,  # the other files are for answering
             http=HTTPModes.http1,
             http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=HEADER_BYTES),
             websockets=False,
@@ -65,7 +58,7 @@ class Server(MPServer):
             respawn_interval=0.1,
             workers_kill_timeout=stop_seconds,
         )
-        self._gateway = partial(_gateway, application, threads, os.getpid())
+        self._gateway = partial(_gateway, application, web.threads, os.getpid())
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT; requests in flight are finished."""

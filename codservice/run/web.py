@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 
 from codservice.errors import CannotStart
 from codservice.run import counters
-from codservice.run.kernel import allow_open_files, return_memory
+from codservice.run.kernel import return_memory
 
 APPLICATION = "codservice.wsgi:application"
 STOP_SECONDS = 20
@@ -173,20 +173,11 @@ def preload(application: str = APPLICATION) -> None:
 
 def serve(web: Web, application: str = APPLICATION) -> None:
     """Serve a WSGI application (`module:name`) until SIGTERM or SIGINT; requests in flight are finished."""
-    from codservice.run.server import CONNECTIONS, Server
+    from codservice.run.server import Server
 
-    connections = allow_open_files(2 * CONNECTIONS) // 2  # the other files are for answering
     if sys.platform == "linux":  # elsewhere processes are not forked
         preload(application)
-    Server(
-        application,
-        address=web.address(),
-        port=web.port,
-        workers=web.workers,
-        threads=web.threads,
-        connections=connections,
-        stop_seconds=STOP_SECONDS,
-    ).run()
+    Server(web, application, stop_seconds=STOP_SECONDS).run()
 
 
 if __name__ == "__main__":
