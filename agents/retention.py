@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from django.db import connection
-
+from codservice import postgresql
 from codservice.retention import old_rows
 
 forget_claims = old_rows("agents_claim", "claims", timedelta(days=1), at="expires_at")
@@ -18,5 +17,4 @@ DELETE FROM agents_claim c WHERE phone_e164 = %s AND NOT EXISTS (
 
 def forget_customer(phone: str) -> None:
     """Delete the claim on a customer whom nobody needs to call any more. Used by `orders.customer_data`."""
-    with connection.cursor() as cursor:
-        cursor.execute(_FORGET_CUSTOMER, [phone])
+    postgresql.execute(_FORGET_CUSTOMER, [phone])

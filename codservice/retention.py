@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from django.db import connection
-
 from codservice import postgresql
 
 logger = logging.getLogger(__name__)
@@ -78,20 +76,17 @@ def old_rows(table: str, name: str, kept: timedelta, *, at: str, key: str = "id"
     old = f"FROM {table} WHERE {at} < now() - %s"
 
     def sweep(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-        with connection.cursor() as cursor:
-            if dry_run:
-                cursor.execute(f"SELECT count(*) {old}", [kept])
-                yield {name: cursor.fetchone()[0]}
-                return
-            deleted = BATCH
-            while deleted == BATCH:
-                cursor.execute(
-                    f"DELETE FROM {table} WHERE {key} = ANY(ARRAY("  # noqa: S608  (our own tables)
-                    f"SELECT {key} {old} ORDER BY {at} LIMIT %s FOR UPDATE SKIP LOCKED))",
-                    [kept, BATCH],
-                )
-                deleted = cursor.rowcount
-                yield {name: deleted}
+        if dry_run:
+            yield {name: postgresql.row(f"SELECT count(*) {old}", [kept])[0]}
+            return
+        deleted = BATCH
+        while deleted == BATCH:
+            deleted = postgresql.execute(
+                f"DELETE FROM {table} WHERE {key} = ANY(ARRAY("  # noqa: S608  (our own tables)
+                f"SELECT {key} {old} ORDER BY {at} LIMIT %s FOR UPDATE SKIP LOCKED))",
+                [kept, BATCH],
+            )
+            yield {name: deleted}
 
     return sweep
 
@@ -137,8 +132,7 @@ class DatabaseClock:
 
 
 def _note_set(at: datetime) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE_SET, {"now": at})
+    postgresql.execute(_NOTE_SET, {"now": at})
 
 
 def _was_set_lately(at: datetime) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
@@ -118,9 +118,8 @@ def lock_all(account_id: UUID) -> None:
     Each call locks its own products by primary key, but several calls together would lock them out of order.
     """
     Account.lock(account_id)
-    with connection.cursor() as cursor:
-        locked = "SELECT FROM inventory_product WHERE account_id = %s ORDER BY id FOR NO KEY UPDATE"
-        cursor.execute(f"SELECT count(*) FROM ({locked}) locked", [account_id])  # noqa: S608  (our own text)
+    locked = "SELECT FROM inventory_product WHERE account_id = %s ORDER BY id FOR NO KEY UPDATE"
+    postgresql.execute(f"SELECT count(*) FROM ({locked}) locked", [account_id])  # noqa: S608  (our own text)
 
 
 class _Known(NamedTuple):

@@ -1,8 +1,8 @@
 """Checks that the ledger agrees with the stock: each product's last movement must end at its quantity."""
 
-from django.db import connection, transaction
+from django.db import transaction
 
-from codservice.postgresql import take_time
+from codservice import postgresql
 
 _SHOWN = 5
 
@@ -21,10 +21,9 @@ LIMIT %s
 
 def problem() -> str:
     """What is wrong, for `check_service`, with the first few products; empty if nothing is."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        take_time(cursor)
-        cursor.execute(_WRONG, [_SHOWN])
-        rows = cursor.fetchall()
+    with transaction.atomic():
+        postgresql.take_time()
+        rows = postgresql.rows(_WRONG, [_SHOWN])
     if not rows:
         return ""
     shown = ", ".join(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Sum
 
 from codservice import postgresql
@@ -51,20 +51,19 @@ SELECT account_id, status, sum(delta) FROM folded GROUP BY account_id, status HA
 
 def fold(at_least: int) -> int:
     """Fold the deltas of each account that has at least `at_least` of them. Returns how many accounts have."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT account_id FROM orders_ordercount GROUP BY account_id HAVING count(*) >= %s", [at_least])
-        accounts = cursor.fetchall()
-        for (account_id,) in accounts:
-            cursor.execute(_FOLD, [account_id])
+    accounts = postgresql.rows(
+        "SELECT account_id FROM orders_ordercount GROUP BY account_id HAVING count(*) >= %s", [at_least]
+    )
+    for (account_id,) in accounts:
+        postgresql.execute(_FOLD, [account_id])
     return len(accounts)
 
 
 def problem() -> str:
     """What is wrong with the counts, for `check_service`; empty if nothing is."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        postgresql.take_time(cursor)
-        cursor.execute(f"SELECT count(DISTINCT account_id) FROM ({_WRONG}) AS wrong")  # noqa: S608  (our own text)
-        count = cursor.fetchone()[0]
+    with transaction.atomic():
+        postgresql.take_time()
+        (count,) = postgresql.row(f"SELECT count(DISTINCT account_id) FROM ({_WRONG}) AS wrong")  # noqa: S608  (our own text)
     if not count:
         return ""
     return f"the totals of order lists are wrong (accounts: {count}). Run `manage.py recount_orders`."
@@ -75,8 +74,7 @@ def recount() -> int:
 
     Only one recount runs at a time: a second would add once more what the first has not committed yet.
     """
-    with transaction.atomic(), connection.cursor() as cursor:
-        postgresql.take_time(cursor)
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_RECOUNTING])
-        cursor.execute(f"INSERT INTO orders_ordercount (account_id, status, delta) {_WRONG}")
-        return cursor.rowcount
+    with transaction.atomic():
+        postgresql.take_time()
+        postgresql.execute("SELECT pg_advisory_xact_lock(%s)", [_RECOUNTING])
+        return postgresql.execute(f"INSERT INTO orders_ordercount (account_id, status, delta) {_WRONG}")

@@ -10,13 +10,14 @@ from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from msgspec import structs
 from uuid_utils.compat import uuid7
 
+from codservice import postgresql
 from codservice.accounts import security_log
 from codservice.accounts.actor import Actor
 from codservice.accounts.key_format import LIVE, TEST
@@ -184,8 +185,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
 
 
 def _erase_orders(account_id: UUID, ids: Sequence[UUID], told: redaction.Found) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_ERASE, {"orders": ids, **anonymising.PARAMETERS})
+    postgresql.execute(_ERASE, {"orders": ids, **anonymising.PARAMETERS})
     _renew_kept_answers(account_id, ids)
     redaction.overwrite(told.of(ids), anonymising.TOLD)  # also what was told of test orders, which may still change
 

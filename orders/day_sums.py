@@ -117,10 +117,10 @@ def sum_up(account_id: UUID) -> bool:
     runs, does nothing and returns False.
     """
     parameters: dict[str, Any] = {"account": account_id, "set_back": daily.SET_BACK}
-    with connection.cursor() as cursor:  # committed beforehand: others would wait for a new row, and not skip it
-        cursor.execute(
-            "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
-        )
+    # Committed beforehand: others would wait for a new row, and not skip it.
+    postgresql.execute(
+        "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
+    )
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT until, until > clock_timestamp() - %(set_back)s FROM orders_summedup"
@@ -130,7 +130,7 @@ def sum_up(account_id: UUID) -> bool:
         if not (found := cursor.fetchone()):
             return False
         until, is_ahead = found
-        postgresql.take_time(cursor)  # in vain it would be tried every minute, before all others
+        postgresql.take_time()  # in vain it would be tried every minute, before all others
         # Separate statements, so that each sees at least what the one before it has found.
         over = complete_until(cursor) - daily.SET_BACK
         again, more = take_changed(cursor, account_id)
@@ -174,10 +174,9 @@ WHERE until <= now() - %(set_back)s
 
 def problem() -> str:
     """What is wrong with the sums, for `check_service`; empty if nothing is. Compares new orders with `counts`."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        postgresql.take_time(cursor)
-        cursor.execute(_WRONG, {"set_back": daily.SET_BACK})
-        (count,) = cursor.fetchone()
+    with transaction.atomic():
+        postgresql.take_time()
+        (count,) = postgresql.row(_WRONG, {"set_back": daily.SET_BACK})
     if not count:
         return ""
     return f"the figures of home pages do not have all orders (accounts: {count}). Run `manage.py recount_orders`."
@@ -223,9 +222,8 @@ def sum_anew(account_id: UUID | None, changed: Sequence[date]) -> None:
     Call it with a week at a time: until they are summed up, days are read from the rows, and a year of rows is more
     than a page view has time for. What another process is summing up is left to the next round.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO orders_changedday (account_id, day) SELECT %s, unnest(%s::date[])", [account_id, changed]
-        )
+    postgresql.execute(
+        "INSERT INTO orders_changedday (account_id, day) SELECT %s, unnest(%s::date[])", [account_id, changed]
+    )
     for step in OVER_ALL.values() if account_id is None else [partial(sum_up, account_id)]:
         step()

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
 from codservice import postgresql
@@ -60,19 +60,17 @@ def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str
         return
     size = BATCH
     while size == BATCH:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(_LOCK_OLD, parameters)
-            locked = [id_ for (id_,) in cursor.fetchall()]
-            cursor.execute(_ANONYMISE, {**parameters, "orders": locked})
-            size, done = len(locked), cursor.rowcount
+        with transaction.atomic():
+            locked = [id_ for (id_,) in postgresql.rows(_LOCK_OLD, parameters)]
+            done = postgresql.execute(_ANONYMISE, {**parameters, "orders": locked})
+            size = len(locked)
         yield {"customers": done}
 
 
 def _count(statement: str, parameters: dict[str, Any]) -> int:
-    with transaction.atomic(), connection.cursor() as cursor:
-        postgresql.take_time(cursor)
-        cursor.execute(statement, parameters)
-        count: int = cursor.fetchone()[0]
+    with transaction.atomic():
+        postgresql.take_time()
+        count: int = postgresql.row(statement, parameters)[0]
     return count
 
 

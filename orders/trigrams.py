@@ -145,5 +145,4 @@ def index(account_id: UUID) -> bool:
 
 def clean_pending_list() -> None:
     """Move the index's pending list into place, so that searches need not scan it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT gin_clean_pending_list('order_by_trigrams')")
+    postgresql.execute("SELECT gin_clean_pending_list('order_by_trigrams')")

@@ -157,11 +157,10 @@ def hold_off_claims() -> None:
     For transactions that make deliveries unclaimable: every later claim sees that. PostgreSQL ends the session if the
     caller then says nothing for HELD_OFF_FOR, since nobody's deliveries are sent meanwhile.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
-            [HELD_OFF_FOR, CLAIMING],
-        )
+    postgresql.execute(
+        "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
+        [HELD_OFF_FOR, CLAIMING],
+    )
 
 
 def _readable(newest: bytes, previous: bytes | None) -> list[str]:
@@ -228,16 +227,13 @@ DELETE FROM webhooks_claim WHERE delivery_id = ANY(ARRAY(
 def release(token: UUID, delivery_ids: Sequence[UUID]) -> None:
     """Give back deliveries that `token` has claimed and not sent, so that others can take them at once."""
     close_old_connections()
-    with connection.cursor() as cursor:
-        cursor.execute(_RELEASE, {"tokens": [token], "ids": list(delivery_ids)})
+    postgresql.execute(_RELEASE, {"tokens": [token], "ids": list(delivery_ids)})
 
 
 def release_all(tokens: Sequence[UUID]) -> int:
     """Give back all claims of dead workers and return how many. Some of the deliveries may have been sent already."""
     close_old_connections()
-    with connection.cursor() as cursor:
-        cursor.execute(_RELEASE, {"tokens": list(tokens), "ids": None})
-        return cursor.rowcount
+    return postgresql.execute(_RELEASE, {"tokens": list(tokens), "ids": None})
 
 
 _LATEST = f"clock_timestamp() + CASE WHEN token = '{queue.NOBODY}' THEN %(put_off)s ELSE %(lease)s END"
@@ -265,14 +261,10 @@ def shorten_claims() -> int:
     Returns how many. Each such claim now runs out after its usual time from now: workers that are still at work renew
     or settle theirs. A first attempt becomes due now, and a retry after the longest wait, so that none is too early.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF_FOR})  # type: ignore[dict-item]
-        count = cursor.rowcount
-        for lane in queue.LANES:
-            waits: dict[str, Any] = {"longest_wait": lane.longest_wait, "some_more": LEASE}
-            cursor.execute(_bring_forward(lane), waits)
-            count += cursor.rowcount
-        return count
+    count = postgresql.execute(_SHORTEN_CLAIMS, {"lease": LEASE, "put_off": PUT_OFF_FOR})
+    for lane in queue.LANES:
+        count += postgresql.execute(_bring_forward(lane), {"longest_wait": lane.longest_wait, "some_more": LEASE})
+    return count
 
 
 # --- Settle ------------------------------------------------------------------------------------------------------

@@ -224,11 +224,9 @@ WHERE id = ANY(ARRAY({queue.from_lanes("id")}))
 def _drop_pending(webhook_id: UUID, *, until: float) -> int:
     """Drop pending deliveries of a webhook while it is deleted or off, until the time `until`. Returns how many."""
     count, dropped = 0, _BATCH
-    with connection.cursor() as cursor:
-        while dropped >= _BATCH and time.monotonic() < until and not stops.stopping.is_set():
-            cursor.execute(_DROP, {"webhook_id": webhook_id, "batch": _BATCH})
-            dropped = cursor.rowcount
-            count += dropped
+    while dropped >= _BATCH and time.monotonic() < until and not stops.stopping.is_set():
+        dropped = postgresql.execute(_DROP, {"webhook_id": webhook_id, "batch": _BATCH})
+        count += dropped
     return count
 
 

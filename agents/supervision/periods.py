@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -20,7 +20,7 @@ from agents.console import show
 from agents.models import CallingPeriod
 from agents.supervision import for_supervisors
 from agents.supervision.rules import CLOCKS, HoursInOrder, called_merchants
-from codservice import days, values
+from codservice import days, postgresql, values
 from codservice.accounts import security_log
 from codservice.accounts.security_log import Action
 from codservice.form_fields import DayField, Form, LongSelect, WrittenText
@@ -117,8 +117,8 @@ def _enter(form: CallingPeriodForm) -> CallingPeriod | None:
 
     One at a time, therefore.
     """
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ENTERING])
+    with transaction.atomic():
+        postgresql.execute("SELECT pg_advisory_xact_lock(%s)", [_ENTERING])
         if CallingPeriod.objects.filter(**form.cleaned_data).exists():
             return None
         period: CallingPeriod = form.save()

@@ -228,7 +228,7 @@ def sum_up() -> bool:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SUMMING])
         if not cursor.fetchone()[0]:
             return False
-        take_time(cursor)
+        take_time()
         # Separate statements: each sees data no older than what the one before found out.
         until = day_sums.complete_until(cursor) - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()

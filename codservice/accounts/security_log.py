@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.signals import user_logged_in, user_login_failed
-from django.db import connection, models, transaction
+from django.db import models, transaction
 from django.db.models.signals import m2m_changed
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -166,8 +166,8 @@ def note(
         "id": uuid7(), "action": action.value, "by": asker.by.value, "actor": asker.name[:255], "actor_id": asker.id,
         "target": target[:255], "target_id": target_id, "account_id": account_id, "address": _address(),
     }  # fmt: skip
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_INSERT, entry)
+    with transaction.atomic():
+        postgresql.execute(_INSERT, entry)
         transaction.on_commit(lambda: _log(logging.INFO, entry | {"outcome": Outcome.DONE.value}))
 
 

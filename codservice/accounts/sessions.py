@@ -16,7 +16,7 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.models import Session
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
@@ -148,8 +148,8 @@ def see(request: HttpRequest, user: User) -> None:
         _end_in_time(session)
         session[_NOTED_AT] = session.now
     device, address = device_of(request.headers.get("User-Agent", "")), ratelimit.client_address(request)[:64]
-    with suppress(OperationalError), connection.cursor() as cursor:  # read-only database
-        cursor.execute(_NOTE, [uuid7(), user.pk, session.session_key, device, address])
+    with suppress(OperationalError):  # read-only database
+        postgresql.execute(_NOTE, [uuid7(), user.pk, session.session_key, device, address])
 
 
 def device_of(user_agent: str) -> str:
@@ -199,9 +199,8 @@ def forget_expired(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int
     yield from _forget_sessions(before, dry_run=dry_run)
     if dry_run:
         return
-    with connection.cursor() as cursor:
-        # Rows whose session has ended in any way. A sign-in whose session is just changing its key is younger.
-        cursor.execute(
-            "DELETE FROM accounts_signin s WHERE created_at < now() - interval '1 day'"
-            " AND NOT EXISTS (SELECT FROM django_session d WHERE d.session_key = s.session_key)"
-        )
+    # Rows whose session has ended in any way. A sign-in whose session is just changing its key is younger.
+    postgresql.execute(
+        "DELETE FROM accounts_signin s WHERE created_at < now() - interval '1 day'"
+        " AND NOT EXISTS (SELECT FROM django_session d WHERE d.session_key = s.session_key)"
+    )

@@ -7,11 +7,12 @@ from functools import wraps
 from typing import Any, cast
 from uuid import UUID
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from codservice import postgresql
 from codservice.api.adapters import location, needed_body
 from codservice.api.error_answers import exception_handler
 from codservice.api.models import KEPT_FOR, MAX_KEY, IdempotencyRecord
@@ -155,10 +156,8 @@ WHERE kept.created_at < now() - %s
 
 def _keep(account_id: UUID, key: str, fingerprint: bytes, response: Response) -> None:
     answer = [account_id, key, fingerprint, response.status_code, dump_json(response.data)]
-    with connection.cursor() as cursor:
-        cursor.execute(_KEEP, [*answer, KEPT_FOR])
-        if not cursor.rowcount:
-            raise IntegrityError("another answer is kept for this key")
+    if not postgresql.execute(_KEEP, [*answer, KEPT_FOR]):
+        raise IntegrityError("another answer is kept for this key")
 
 
 def _replay(request: Request, kept: IdempotencyRecord, fingerprint: bytes) -> HttpResponse:

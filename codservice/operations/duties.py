@@ -2,19 +2,16 @@
 
 from datetime import datetime, timedelta
 
-from django.db import connection
-
 from codservice import postgresql
 
 
 def note(name: str) -> None:
     """Note that the duty was done now."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO operations_duty (name, done_at, taken_until) VALUES (%s, now(), now())"
-            " ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at",
-            [name],
-        )
+    postgresql.execute(
+        "INSERT INTO operations_duty (name, done_at, taken_until) VALUES (%s, now(), now())"
+        " ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at",
+        [name],
+    )
 
 
 def take(name: str, *, every: timedelta, lease: timedelta) -> datetime | None:
@@ -41,12 +38,11 @@ def leave(name: str, taken_until: datetime, *, is_done: bool) -> None:
 
     Does nothing if the caller was paused for so long that somebody else has taken it.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE operations_duty SET taken_until = now(), done_at = CASE WHEN %s THEN now() ELSE done_at END"
-            " WHERE name = %s AND taken_until = %s",
-            [is_done, name, taken_until],
-        )
+    postgresql.execute(
+        "UPDATE operations_duty SET taken_until = now(), done_at = CASE WHEN %s THEN now() ELSE done_at END"
+        " WHERE name = %s AND taken_until = %s",
+        [is_done, name, taken_until],
+    )
 
 
 def ages() -> dict[str, float]:

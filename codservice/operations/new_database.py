@@ -6,7 +6,7 @@ Migrations newer than the script run after it.
 
 from pathlib import Path
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from codservice import postgresql
 
@@ -35,5 +35,5 @@ def fault() -> str:
 
 def fill() -> None:
     """Run the script in a database without tables: all of it or nothing."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(SCRIPT.read_text())
+    with transaction.atomic():
+        postgresql.execute(SCRIPT.read_text())

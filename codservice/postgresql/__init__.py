@@ -1,6 +1,6 @@
 """Django's PostgreSQL backend, `ENGINE = "codservice.postgresql"`, with a health check that costs no round trip.
 
-A database that is read-only or too old counts as away. `rows` and `row` execute our own SQL."""
+A database that is read-only or too old counts as away. `rows`, `row` and `execute` take our own SQL."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,8 +45,15 @@ def row(statement: str, values: Mapping[str, Any] | Sequence[Any] | None = None)
         return cursor.fetchone()
 
 
-def take_time(cursor: Any) -> None:
+def execute(statement: str, values: Mapping[str, Any] | Sequence[Any] | None = None) -> int:
+    """Execute one statement, and return how many rows it has written or found."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.rowcount
+
+
+def take_time() -> None:
     """Lift the statement timeout for the rest of the transaction: for work that goes over whole tables, and would be
     tried again and again in vain.
     """
-    cursor.execute("SET LOCAL statement_timeout = 0")
+    execute("SET LOCAL statement_timeout = 0")

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
+from codservice import postgresql
 from codservice.uploads.models import Block, Piece, Upload
 
 ABANDONED_AFTER = timedelta(days=2)  # files that never arrived whole, or whose columns nobody matched
@@ -39,21 +40,18 @@ def forget_uploads(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int
 
     A sweep of `codservice.retention`. `before` is not used.
     """
-    with connection.cursor() as cursor:
-        if dry_run:  # counts no uploads: they are deleted once their refused rows are
-            for name, table, age in _STEPS:
-                cursor.execute(_COUNT.format(table=table), {"age": age, "abandoned": ABANDONED_AFTER})
-                yield {name: cursor.fetchone()[0]}
-            return
-        yield from _stop_abandoned()
+    if dry_run:  # counts no uploads: they are deleted once their refused rows are
         for name, table, age in _STEPS:
-            deleted = BATCH
-            while deleted == BATCH:
-                cursor.execute(_DELETE.format(table=table), {"age": age, "batch": BATCH})
-                deleted = cursor.rowcount
-                yield {name: deleted}
-        cursor.execute(_FORGET, {"age": KEPT})
-        yield {"uploads": cursor.rowcount}
+            values = {"age": age, "abandoned": ABANDONED_AFTER}
+            yield {name: postgresql.row(_COUNT.format(table=table), values)[0]}
+        return
+    yield from _stop_abandoned()
+    for name, table, age in _STEPS:
+        deleted = BATCH
+        while deleted == BATCH:
+            deleted = postgresql.execute(_DELETE.format(table=table), {"age": age, "batch": BATCH})
+            yield {name: deleted}
+    yield {"uploads": postgresql.execute(_FORGET, {"age": KEPT})}
 
 
 def _stop_abandoned() -> Iterator[dict[str, int]]:
