@@ -10,7 +10,7 @@ from django.core.management import get_commands
 from django.utils.translation import override
 
 from agents.desk import claims
-from codservice.accounts.forms import SCOPE_WORDS
+from codservice.accounts.models import SCOPES
 from codservice.api import schema
 from orders import regions
 from orders.filters import OrderFilter
@@ -59,7 +59,7 @@ def test_the_table_of_scopes_says_what_the_page_of_keys_says(page: str, language
     said = dict(re.findall(r"^\| `(\w+:\w+)` \| (.+) \|$", (CHECKOUT / page).read_text(), re.M))
 
     with override(language):
-        assert said == {scope: str(words) for scope, words in SCOPE_WORDS.items()}
+        assert said == {scope: str(words) for scope, words in SCOPES.items()}
 
 
 @pytest.mark.parametrize("page", ["docs/orders.md", "docs/fr/orders.md"])

@@ -33,17 +33,6 @@ MAIL_RATE = f"{MOST_LINKS}/h"
 CODE_WIDGET = forms.TextInput(
     attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "dir": "ltr", "maxlength": 10}
 )
-SCOPE_WORDS = {  # as in docs/authentication.md
-    "orders:read": _("list and read orders, read shipping fees"),
-    "orders:write": _("import, change and cancel orders, set shipping fees"),
-    "inventory:read": _("read the stock of all products"),
-    "inventory:write": _("set stock"),
-    "products:read": _("list and read products"),
-    "products:write": _("add and change products"),
-    "webhooks:read": _("list webhooks and their deliveries"),
-    "webhooks:write": _("register, change, ping, recover and delete webhooks, rotate their secret, resend deliveries"),
-    "events:read": _("read the feed of events"),
-}
 
 
 class TooManyTries(ValidationError):
@@ -213,7 +202,7 @@ class ApiKeyForm(Form):
     )
     scopes = forms.MultipleChoiceField(
         label=_("Scopes"),
-        choices=[(scope, SCOPE_WORDS[scope]) for scope in SCOPES],
+        choices=SCOPES,
         initial=list(SCOPES),
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": _("Choose at least one.")},

@@ -23,18 +23,18 @@ from codservice.accounts.security_log import Action, By, Outcome
 from codservice.errors import Refused
 from codservice.i18n_tags import listed
 
-SCOPES = (
-    "orders:read",
-    "orders:write",
-    "inventory:read",
-    "inventory:write",
-    "products:read",
-    "products:write",
-    "webhooks:read",
-    "webhooks:write",
-    "events:read",
-)
-
+# What keys may do, in the words of docs/authentication.md.
+SCOPES = {
+    "orders:read": _("list and read orders, read shipping fees"),
+    "orders:write": _("import, change and cancel orders, set shipping fees"),
+    "inventory:read": _("read the stock of all products"),
+    "inventory:write": _("set stock"),
+    "products:read": _("list and read products"),
+    "products:write": _("add and change products"),
+    "webhooks:read": _("list webhooks and their deliveries"),
+    "webhooks:write": _("register, change, ping, recover and delete webhooks, rotate their secret, resend deliveries"),
+    "events:read": _("read the feed of events"),
+}
 
 # Name → what to do with things that a person holds when they are shut out, in the same transaction. Apps add theirs
 # when they are ready.
