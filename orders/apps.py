@@ -1,10 +1,7 @@
-from pathlib import Path
-
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 from codservice import health
-from codservice.docs import published
 from codservice.retention import SWEEPS
 
 
@@ -23,8 +20,6 @@ class OrdersConfig(AppConfig):
 
         health.SLOW_CHECKS |= {"order_counts": counts.problem, "day_sums": day_sums.problem}
         metrics.register()
-        for table in ("wilayas.csv", "communes.csv"):
-            published.FILES[f"regions/{table}"] = Path(__file__).parent / "regions/data" / table
         SWEEPS["customers"] = retention.anonymise_customers
         SWEEPS["test_orders"] = retention.delete_test_orders
         KINDS["orders"] = Kind(

@@ -1,8 +1,8 @@
 """What /docs/ holds: the Markdown of `docs/` as pages, the API reference, and files that may be downloaded.
 
 English pages are in `docs/`, French and Arabic ones under the same names in its folders. Only what PARTS, FILES and
-`published.FILES` name has an address: no path of a request reaches the file system, and a file that somebody puts
-beside the others, such as a filled-in example, is not served.
+ELSEWHERE name has an address: no path of a request reaches the file system, and a file that somebody puts beside the
+others, such as a filled-in example, is not served.
 """
 
 import json
@@ -19,7 +19,7 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
 from codservice.api.schema import description
-from codservice.docs import published, reference
+from codservice.docs import reference
 from codservice.docs.rendering import Rendered, Section, render, typeset
 
 FOLDER = settings.BASE_DIR / "docs"
@@ -65,6 +65,10 @@ FILES = (
     ),
     *(f"operations/pgbouncer/{name}" for name in ("Dockerfile", "pgbouncer.ini", "role.sql")),
 )
+# Those that lie outside of `docs/`, by their address under /docs/.
+ELSEWHERE = {
+    f"regions/{name}": settings.BASE_DIR / "orders/regions/data" / name for name in ("wilayas.csv", "communes.csv")
+}
 TYPES = {
     ".png": "image/png",
     ".svg": "image/svg+xml",
@@ -141,7 +145,7 @@ def _read(pages: tuple[tuple[str, str, Path, int], ...], files: tuple[tuple[str,
     for language, name, path, _changed in pages:  # English ones come first
         english = read.get(("en", name))
         read[language, name] = _page(language, name, path, english.sections if english else [])
-    return Site(_reference() | read, dict(files) | published.FILES)
+    return Site(_reference() | read, dict(files) | ELSEWHERE)
 
 
 @cache
@@ -187,7 +191,7 @@ def where_to(address: str, folder: str) -> str:
         return address
     target = normpath(f"{folder}/{parts.path}")
     fragment = f"#{parts.fragment}" if parts.fragment else ""
-    for name, path in published.FILES.items():
+    for name, path in ELSEWHERE.items():
         if path == settings.BASE_DIR / target:
             return f"/docs/{name}"
     if target.endswith(".md"):
