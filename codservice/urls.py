@@ -1,8 +1,18 @@
-from django.urls import include, path
+from django.urls import include, path, register_converter
+from django.urls.converters import UUIDConverter
 from django.views.generic import RedirectView
 
 from codservice.api.views import DescriptionView, MeViewSet
 from codservice.docs.views import api_docs
+
+
+class CanonicalUUIDConverter(UUIDConverter):
+    """The `<id:…>` of the API's paths: a UUID with dashes, in either case. Any other form matches no path (404)."""
+
+    regex = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+
+
+register_converter(CanonicalUUIDConverter, "id")
 
 urlpatterns = [
     path("api/schema", DescriptionView.as_view(), name="schema"),

@@ -1,6 +1,5 @@
 from django.urls import path
 
-from codservice.api import paths  # noqa: F401  (registers <id:…>)
 from inventory.views import InventoryViewSet, ProductViewSet
 
 urlpatterns = [

@@ -1,6 +1,5 @@
 from django.urls import path
 
-from codservice.api import paths  # noqa: F401  (registers <id:…>)
 from orders.views import OrderViewSet, ShippingFeeViewSet
 
 urlpatterns = [

@@ -1,7 +1,6 @@
 from django.urls import path
 
 from agents.test_mode.views import TestModeViewSet
-from codservice.api import paths  # noqa: F401  (registers <id:…>)
 
 urlpatterns = [
     path(f"orders/<id:id>/{name}", TestModeViewSet.as_view({"post": action}), name=f"test-order-{name}")
