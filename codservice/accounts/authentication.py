@@ -33,7 +33,6 @@ class Key(NamedTuple):
     scopes: frozenset[str]
     rate_limit: int  # requests per minute
     expires_at: datetime | None
-    digest: bytes
 
 
 # digest → (key, trusted until). Entries are replaced one by one; a lost update costs one lookup.
@@ -106,7 +105,6 @@ def _look_up(digest: bytes) -> tuple[Key, float] | None:
         scopes=frozenset(scopes),
         rate_limit=rate_limit or settings.API_RATE_LIMIT,
         expires_at=expires_at,
-        digest=digest,
     )
     return key, math.inf if seconds_left is None else seconds_left
 
