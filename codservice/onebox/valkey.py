@@ -12,7 +12,7 @@ from codservice.onebox.process import Process
 ORPHAN_SECONDS = 10.0
 
 
-def valkey(layout: Layout, *, databases: int = 16) -> Process:
+def valkey(layout: Layout) -> Process:
     """Return the broker as a process to supervise. Raises `CannotStart` if no server program runs on this machine.
 
     It writes nothing to disk: deliveries and orders are rows in PostgreSQL, workers look at the queue also without a
@@ -34,7 +34,6 @@ def valkey(layout: Layout, *, databases: int = 16) -> Process:
         "dir": str(layout.valkey_socket.parent),
         "save": "",
         "appendonly": "no",
-        "databases": str(databases),
         "maxmemory": "128mb",
         "maxmemory-policy": "volatile-ttl",
         "loglevel": "warning",

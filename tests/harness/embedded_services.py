@@ -53,7 +53,8 @@ class _Services:
             self._run(replace(database, command=[*database.command, *options]))
             os.environ["DATABASE_URL"] = data_folder.database_url(layout.data)
         if not os.environ.get("REDIS_URL"):
-            self._run(valkey(layout, databases=REDIS_DATABASES))
+            broker = valkey(layout)
+            self._run(replace(broker, command=[*broker.command, "--databases", str(REDIS_DATABASES)]))
             os.environ["REDIS_URL"] = data_folder.redis_url(layout.data)
 
     def _run(self, process: Process) -> None:
