@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from codservice import values
+from codservice import values, wording
 from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page
 from codservice.accounts.actor import Actor
@@ -29,7 +29,6 @@ from codservice.i18n_tags import written_amount
 from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
-from codservice.uploads import wording
 from inventory import catalog, product_files, stock
 from inventory.filters import ProductFilter
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet

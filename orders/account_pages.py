@@ -20,7 +20,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from codservice import values
+from codservice import values, wording
 from codservice.accounts import security_log
 from codservice.accounts.account_page import Gone, account_page
 from codservice.accounts.actor import Actor, Role
@@ -33,7 +33,6 @@ from codservice.form_fields import AskedDay, Form
 from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
-from codservice.uploads import wording
 from orders import counts, export, lifecycle
 from orders.filters import OrderFilter
 from orders.models import ENDED, CallNote, CallState, Order, Status, StatusChange

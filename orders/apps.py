@@ -10,9 +10,9 @@ class OrdersConfig(AppConfig):
     verbose_name = _("Orders")
 
     def ready(self) -> None:
+        from codservice import wording
         from codservice.files import account_export
         from codservice.files.account_export import ExportedTable
-        from codservice.uploads import wording
         from codservice.uploads.kinds import KINDS, Kind
         from inventory.catalog import CHOICES, Choice
         from orders import counts, day_sums, metrics, needs, retention

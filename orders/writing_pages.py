@@ -11,14 +11,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
 
-from codservice import values
+from codservice import values, wording
 from codservice.accounts.account_page import account_page
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
-from codservice.uploads import wording
 from orders import amending, importing, lifecycle
 from orders.account_pages import NO_ORDER, note_order
 from orders.forms import LINES, MORE_LINES, CorrectionForm, OrderForm, written_anew

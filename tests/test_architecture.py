@@ -33,6 +33,7 @@ GROUND = (
         "retention",
         "long_lists",
         "searches",
+        "wording",
         "celery",
         "wsgi",
     ),

@@ -16,12 +16,11 @@ from django.utils import formats, timezone, translation
 
 from agents import ages
 from agents.templatetags.console_tags import duration, near
-from codservice import django_words
+from codservice import django_words, wording
 from codservice.accounts.models import SecurityEntry
 from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
 from codservice.i18n_tags import moment
-from codservice.uploads import wording
 from orders import lifecycle, regions
 from orders.forms import no_commune
 from orders.templatetags.orders import age

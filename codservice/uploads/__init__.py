@@ -9,5 +9,5 @@
   same file, because the account is closed, or because nobody finished it (`retention`).
 
 When it ends, its pieces and blocks are deleted; `retention` says how long the rest is kept. Reasons and problems are
-stored in the rules' English, and `wording` says them in the reader's language.
+stored in the rules' English, and `codservice.wording` says them in the reader's language.
 """

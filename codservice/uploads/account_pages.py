@@ -18,7 +18,7 @@ from django.urls import path, reverse
 from django.utils.translation import get_language, gettext, override
 from django.views.decorators.http import require_POST, require_safe
 
-from codservice import values
+from codservice import values, wording
 from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.models import Account
@@ -29,7 +29,7 @@ from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.reports import ADDED, is_of_report
 from codservice.long_lists import NewestFirst
-from codservice.uploads import arrival, wording
+from codservice.uploads import arrival
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.match_form import MatchForm
 from codservice.uploads.models import RefusedRow, Upload

@@ -10,12 +10,12 @@ from django.db.models import QuerySet
 from django.forms import BoundField
 from django.utils.translation import gettext
 
+from codservice import wording
 from codservice.files.headings import by_cells, key, meant
 from codservice.files.intake import Intake
 from codservice.files.reports import ADDED
 from codservice.form_fields import Form, WrittenText
 from codservice.i18n_tags import listed
-from codservice.uploads import wording
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Upload
 

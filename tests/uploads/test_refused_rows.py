@@ -9,9 +9,10 @@ from django.test import Client
 from django.utils.translation import override
 from python_calamine import CalamineWorkbook
 
+from codservice import wording
 from codservice.accounts.models import Account, SecurityEntry
 from codservice.files import intake
-from codservice.uploads import arrival, wording
+from codservice.uploads import arrival
 from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
 from orders.serializers import read_order
