@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 from django import forms
-from django.contrib.admin.views.main import ChangeListSearchForm
 from django.forms.utils import flatatt
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -97,13 +96,6 @@ class MomentField(forms.Field):
             return days.read_moment(value, ends=self.ends) if value else None
         except ValueError:
             raise forms.ValidationError(_("Must be an ISO 8601 date, or an ISO 8601 time with a UTC offset.")) from None
-
-
-class ListSearchForm(ChangeListSearchForm):
-    """The search box of a list of the Django admin. It ignores invisible marks around what is typed."""
-
-    def clean(self) -> dict[str, Any]:
-        return {name: values.visible_part(text) for name, text in self.cleaned_data.items()}
 
 
 class WrittenText(forms.CharField):

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import ChangeList, ChangeListSearchForm
 from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,7 +22,6 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice import days, values
 from codservice.accounts.models import Account
-from codservice.form_fields import ListSearchForm
 from codservice.long_lists import BoundedPaginator
 
 PER_PAGE = 50
@@ -111,8 +110,15 @@ class UntilDay(admin.SimpleListFilter):
             return rows.none()
 
 
+class _SearchForm(ChangeListSearchForm):
+    """The search box. It ignores invisible marks around what is typed."""
+
+    def clean(self) -> dict[str, Any]:
+        return {name: values.visible_part(text) for name, text in self.cleaned_data.items()}
+
+
 class SearchedList(ChangeList):
-    search_form_class = ListSearchForm
+    search_form_class = _SearchForm
 
 
 class LongList(admin.ModelAdmin):
