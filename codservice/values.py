@@ -85,9 +85,10 @@ def looked_for(typed: str, most: int = 100) -> str:
 def _has_too_many_marks(value: str) -> bool:
     if not _may_be_marks(value):
         return False
-    # Decomposed, as three Tibetan vowels are no marks themselves but consist of two.
-    runs = groupby(value, lambda sign: unicodedata.combining(unicodedata.normalize("NFD", sign)[0]) > 0)
-    return any(is_mark and sum(1 for _ in run) > _MOST_MARKS for is_mark, run in runs)
+    # Decomposed, as three Tibetan vowels are no marks themselves but consist of two. Not by a function for each sign:
+    # at some depths of its stack, Python 3.11 asks the kernel for memory at each call.
+    marks = [unicodedata.combining(unicodedata.normalize("NFD", sign)[0]) > 0 for sign in value]
+    return any(is_mark and sum(run) > _MOST_MARKS for is_mark, run in groupby(marks))
 
 
 def link(value: Any, *, max_length: int) -> str:
