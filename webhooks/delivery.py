@@ -66,13 +66,16 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT d.*, s.id AS webhook_id, s.is_failing, s.free, s.share
     FROM shares s CROSS JOIN LATERAL ({queue.unclaimed("s.id", most="s.share")}) AS d
 ), of_webhook AS (
-    -- n: a delivery's place among those of its webhook.
-    SELECT *, row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS n FROM candidates
+    -- n: a delivery's place among those of its webhook. With `others_first` the oldest comes first, whatever its lane.
+    SELECT *, row_number() OVER (
+        PARTITION BY webhook_id ORDER BY NOT %(others_first)s AND lane = 2, next_attempt_at
+    ) AS n FROM candidates
 ), in_turn AS (
     -- turn: its place among all deliveries to failing webhooks, or to the others. n - free is least where most is free,
     -- so webhooks with little under way come first.
-    SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY lane, n - free, next_attempt_at) AS turn
-    FROM of_webhook WHERE n <= share
+    SELECT *, row_number() OVER (
+        PARTITION BY is_failing ORDER BY NOT %(others_first)s AND lane = 2, n - free, next_attempt_at
+    ) AS turn FROM of_webhook WHERE n <= share
 ), chosen AS (
     -- First attempts before retries. Within each lane, deliveries to failing webhooks come last. With `others_first`,
     -- first attempts to webhooks that work come after all these.
@@ -107,7 +110,8 @@ def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float, other
 
     First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among
     retries, deliveries to webhooks whose last attempt failed come last; of these it claims at most `limit_failing`.
-    With `others_first`, first attempts to webhooks that work come after all these.
+    With `others_first`, first attempts to webhooks that work come after all these; of each webhook, and of those that
+    fail, the oldest delivery comes first, so that each becomes the first one day.
 
     Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
     Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.

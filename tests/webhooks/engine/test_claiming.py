@@ -534,6 +534,24 @@ def test_what_comes_last_does_not_wait_until_the_backlogs_of_others_are_over(
     assert [request.path for request in receiver.requests].index("/good") < 300
 
 
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_nor_does_a_retry_wait_for_newer_first_attempts(make_engine, receiver, webhook_to, monkeypatch, is_failing):
+    """To the same webhook or, where it fails, to others that fail."""
+    monkeypatch.setattr(delivery, "AT_ONCE", 3)
+    receiver.default = answer(after=0.02)
+    for number in range(12):
+        write(webhook_to(receiver.url(f"/{number}")), 40, age=3600)
+    last = webhook_to(receiver.url("/good"), is_failing=is_failing)
+    (retry,) = write(last, attempts=1, age=7200)
+    if is_failing:
+        receiver.behaviours["/bad"] = answer("500 No")
+        write(webhook_to(receiver.url("/bad"), is_failing=True), 40, age=3600)
+    else:
+        write(last, 40, age=3600)
+    assert make_engine(window=8).drain() == 521
+    assert [request.delivery for request in receiver.requests].index(str(retry)) < 300
+
+
 def test_a_webhook_that_recovers_gets_its_share_back(engine, receiver, webhook_to):
     webhook = webhook_to(receiver.url())
     receiver.default = answer("500 No")

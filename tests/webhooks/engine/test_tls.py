@@ -145,7 +145,7 @@ def test_our_authority_is_trusted_by_a_python_without_files_in_memory_too(tmp_pa
 
     from webhooks.sender import Post, Sender
 
-    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.delattr(os, "memfd_create", raising=False)
     ours = Authority(tmp_path)
     with Receiver(ours.context("127.0.0.1")) as receiver:
         sender = Sender(width=10, allow_private=True, ca_file=str(ours.file))
@@ -153,6 +153,7 @@ def test_our_authority_is_trusted_by_a_python_without_files_in_memory_too(tmp_pa
         outcomes = []
         while not sender.is_idle:
             outcomes += sender.finished(1)
+        sender.close()
     assert [outcome.failure for outcome in outcomes] == [""]
 
 
