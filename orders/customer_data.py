@@ -260,7 +260,7 @@ def _refused_of(account_id: UUID, phone: str) -> Iterator[tuple[Upload, list[int
 
     for upload in Upload.objects.filter(
         Exists(RefusedRow.objects.filter(upload=OuterRef("pk"))), account_id=account_id
-    ):
+    ).order_by("id"):
         found = [_whose(upload, row.cells) for row in upload.read_refused() if names(row.cells)]
         if not found:
             continue

@@ -128,6 +128,7 @@ def _along(rows: QuerySet, table: ExportedTable) -> Iterator[list[dict[str, Any]
         if len(page) < table.most:
             return
         place = [page[-1][name] for name in table.key]
+        del page
         page = list(rows.filter(is_beyond(table.key, place, is_down=False)).order_by(*table.key)[: table.most])
 
 

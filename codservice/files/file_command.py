@@ -95,7 +95,8 @@ class FileCommand(Command):
         return self.dry_run or not self.is_kept
 
     def how_to_go_on(self, stopped: BaseException) -> str:
-        if isinstance(stopped, _OutcomeUnknown):
+        # A Ctrl-C that has waited for the COMMIT comes in place of what became of it.
+        if any(isinstance(each, _OutcomeUnknown) for each in (stopped, stopped.__context__)):
             lines = "lines {} to {}".format(*self.under_way)
             return f"{self.again()} Whether {lines} are in is not known. {self.if_unknown}".strip()
         is_cut = isinstance(stopped, UnreadableTable)

@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
 
+from django.core.exceptions import PermissionDenied
+
 from codservice import logs, metrics
 from codservice.accounts.key_format import key_in, shows_test_key
 from codservice.run.kernel import drop_connection
@@ -188,6 +190,8 @@ class Gateway:
         except Exception as error:
             if isinstance(error, TimeoutError):
                 logger.warning("a client did not read a long answer")
+            elif isinstance(error.__cause__, PermissionDenied):
+                logger.warning("a download was broken off: %s", error.__cause__)
             else:
                 logger.exception("the application failed while it was answering")
             # With a regular end the answer would seem complete, and nobody would miss the rest of a table.

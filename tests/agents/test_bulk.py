@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.exceptions import PermissionDenied
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -18,6 +19,7 @@ from agents.desk.forms import OLD_PAGE
 from agents.supervision import bulk, bulk_actions, bulk_changes
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, PersonChanged, User
+from codservice.files import downloads, safe_csv
 from orders import editing, export, lifecycle
 from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.agents.states import statuses
@@ -621,6 +623,19 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
     assert "=1+1" not in rows[-1]
     chosen = browser.get(BULK, {"action": "export", "chosen": str(orders[2].id)})
     assert len(b"".join(chosen).decode().strip().splitlines()) == 2
+
+
+def test_whoever_is_staff_no_more_gets_no_more_of_it(
+    orders: list[Order], browser: Client, supervisor: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in ((bulk, "STEP"), (export, "DOWNLOADED"), (safe_csv, "_PIECE")):
+        monkeypatch.setattr(module, name, 1)
+    monkeypatch.setattr(downloads, "ASKED_EVERY", 0)
+    pieces = iter(browser.get(BULK, {"action": "export", "every": "1"}).streaming_content)
+    assert b"CMD-0" in next(pieces) + next(pieces)
+    User.objects.filter(pk=supervisor.pk).update(is_staff=False)
+    with pytest.raises(PermissionDenied):
+        next(pieces)
 
 
 def test_a_file_is_the_oldest_first_however_the_list_is_sorted(

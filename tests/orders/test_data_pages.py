@@ -186,7 +186,9 @@ def test_while_the_rows_of_one_are_read_none_of_all_are_held(alice: Account) -> 
         return most_memory(lambda: sum(map(len, account_export._of(rows, table, above))))
 
     (count, alone), (same, halved) = read([first.id]), read(sorted(order.id for order in orders))
+    _, page = most_memory(lambda: list(rows.filter(order=first).order_by(*table.key)[: table.most]))
     assert (count, same) == (300, 363)
+    assert alone < 1.5 * page
     assert halved < 2 * alone
 
 

@@ -358,8 +358,9 @@ def test_stopped_just_after_a_commit_it_knows_what_is_in(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_in", [True, False])
 @pytest.mark.parametrize("options", [(), ("--atomic",)])
+@pytest.mark.parametrize("presses", [False, True], ids=["", "Ctrl-C meanwhile"])
 def test_where_the_answer_to_a_commit_is_lost_it_does_not_claim_to_know(
-    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_in: bool
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_in: bool, presses: bool
 ) -> None:
     """A server may die just after it has written the commit. Whoever then did as told imported orders twice."""
     monkeypatch.setattr(OrderRows, "batch", 2)
@@ -376,6 +377,8 @@ def test_where_the_answer_to_a_commit_is_lost_it_does_not_claim_to_know(
         if is_in:
             commit(self)
         self.close()
+        if presses:
+            os.kill(os.getpid(), signal.SIGINT)
         raise OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(OrderRows, "take", taken)

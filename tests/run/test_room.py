@@ -12,10 +12,12 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from django.core.exceptions import PermissionDenied
 
 from codservice import logs
 from codservice.accounts.key_format import make_key
@@ -403,6 +405,22 @@ async def test_whatever_a_request_raises_it_is_answered_and_its_thread_takes_the
         failed = await Client(served, f"/{name}").done()
         assert (failed.status, b"server_error" in failed.answer) == (500, True)
         assert (await Client(served, "/").done()).status == 200
+
+
+@in_loop
+async def test_a_download_of_somebody_shut_out_is_broken_off_and_is_no_fault_of_ours(monkeypatch: Any) -> None:
+    dropped: list[Any] = []
+    said: list[str] = []
+    monkeypatch.setattr(gateway, "drop_connection", dropped.append)
+    monkeypatch.setattr(gateway, "logger", SimpleNamespace(warning=lambda text, *_: said.append(text)))
+
+    def download(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterator[bytes]:
+        start_response("200 OK", [])
+        yield from [b"x" * MIB] * 2
+        raise PermissionDenied
+
+    assert (await Client(Gateway(download, 1), "/").done()).answer
+    assert (said, len(dropped)) == (["a download was broken off: %s"], 1)
 
 
 class Streamed:
