@@ -150,13 +150,13 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
 def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
     """The usual callback times at which the customer may be called: in an hour, this evening, and the morning of the
     next day with a window. Hours from midnight on pass for a continuation of the evening before, if there are others:
-    from midnight until the morning, the next day is the one that has begun.
+    from midnight until the day's own hours or the morning, the next day is the one that has begun.
     """
     here = now.astimezone(ALGIERS)
     hour, evening = now + timedelta(hours=1), days.at(here, EVENING_CALL)
     found = {"hour": hour} if may_call(hour, windows) else {}
-    went_on = any(_goes_on(window) and _day(window.opens_at) == here.date() for window in windows)
-    is_night = went_on and here.time() < MORNING_CALL
+    begun = [window for window in windows if _day(window.opens_at) == here.date() and window.opens_at <= now]
+    is_night = bool(begun) and all(map(_goes_on, begun)) and here.time() < MORNING_CALL
     later = [window for window in windows if window.opens_at >= (now if is_night else days.end_of(here.date()))]
     if later:
         day = _day(later[0].opens_at)

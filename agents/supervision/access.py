@@ -1,7 +1,8 @@
 """Whose access a supervisor manages, and how these people get new passwords.
 
 Supervisors manage agents; operators manage supervisors too. Nobody here manages operators, merchants, or people with
-more rights than the two groups give. So no supervisor can gain more rights through these pages.
+more rights than the two groups give. A password that they gave before somebody got more rights works until its owner
+has chosen their own.
 """
 
 from django.db import transaction

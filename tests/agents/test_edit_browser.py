@@ -823,6 +823,24 @@ def test_what_is_written_while_the_calls_page_is_on_its_way_is_sent_and_stays(
     person.wrongs.clear()
 
 
+def test_what_is_written_while_a_save_is_under_way_is_not_left_unasked(
+    visit: Visits, order: Order, agent: User
+) -> None:
+    person = visit()
+    page = edit_next(person)
+    name = page.get_by_label("Name", exact=True)
+    name.fill("Nadia Hamidi")
+    with person.asked(), held_up(page) as held:
+        name.press("Enter", no_wait_after=True)
+        eventually(lambda: page.wait_for_timeout(10) or held)
+        page.keyboard.type("-Saadi")
+    expect(name).to_have_value("Nadia Hamidi-Saadi")
+    name.press("Enter", no_wait_after=True)
+    expect(page.locator("main .errornote")).to_contain_text("You changed the order yourself at")
+    expect(name).to_have_value("Nadia Hamidi-Saadi")
+    person.wrongs.clear()
+
+
 def test_a_search_for_products_is_nothing_to_be_saved(visit: Visits, order: Order, agent: User) -> None:
     person = visit()
     person.page.add_init_script("delete HTMLFormElement.prototype.requestSubmit")

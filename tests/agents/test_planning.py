@@ -149,6 +149,18 @@ def test_tomorrow_is_the_same_day_before_and_after_midnight_of_a_night(until: in
     assert presets(at(22, day=1), **night)["tomorrow"] == tomorrow + timedelta(days=1)
 
 
+def test_a_night_is_over_when_the_days_own_hours_begin() -> None:
+    """One merchant works at night until 01:00 and from 09:00; the other pauses at noon."""
+    windows = [
+        Window(at(opens, day=day), at(closes, day=day) if closes < 24 else at(0, day=day + 1))
+        for day in (0, 1)
+        for opens, closes in ((0, 1), (9, 12), (14, 24))
+    ]
+    assert planning.presets(at(0, 30), windows)["tomorrow"] == at(10)
+    assert planning.presets(at(8, 59), windows)["tomorrow"] == at(10)
+    assert planning.presets(at(9, 30), windows)["tomorrow"] == at(10, day=1)
+
+
 def test_no_two_buttons_of_a_night_promise_the_same_evening() -> None:
     night = {"opens_at": time.min, "closes_at": time(23, 59), "break_from": time(1)}
     assert presets(at(0, 30), **night, break_until=time(18)) == {"tomorrow": at(18)}

@@ -182,7 +182,10 @@
       pressing.endSending();
       return leave();
     }
-    if ("saved" in form.dataset) stop(); // the call's page would replace what was written since
+    if ("saved" in form.dataset) {
+      stop(); // the call's page would replace what was written since
+      delete form.dataset.sent;
+    }
     isSaving = true;
     failed.textContent = "";
     const answer = await post(new URLSearchParams(now));
@@ -190,11 +193,12 @@
     const isElsewhere = answer?.type === "opaqueredirect";
     const isSaved = isElsewhere && await isStillHeld();
     isSaving = false;
-    if (isPage || isSaved) form.dataset.sent = "";
+    if (isPage || (isSaved && written() === now)) form.dataset.sent = ""; // else the browser asks before it leaves
     if (isPage) return form.submit(); // refused forms can be sent again safely
     if (isSaved) {
       form.dataset.saved = now;
       history.replaceState(null, ""); // a refused form's page too is fetched again, and not sent, by who goes back
+      if (!("sent" in form.dataset)) pressing.endSending();
       return leave();
     }
     if (!answer || isSaved === null) failed.textContent = pressing.away; // perhaps saved
