@@ -54,7 +54,7 @@ class _CounterFile(MmapedDict):
     """prometheus-client's file of counters, but with disk space allocated before it is mapped.
 
     prometheus-client maps sparse files: when the disk is full at a write, the kernel ends the process (SIGBUS). Here a
-    process that finds no space counts in its own memory, which others do not see.
+    process that finds no space counts in its own memory, which no /metrics shows.
     """
 
     _is_on_disk = True

@@ -116,8 +116,8 @@ counter = Counter(settings.REDIS_URL, settings.REDIS_CLIENT)
 def use_key(key_id: object, account_id: object, limit: int, most_keys: int) -> Usage:
     """Count one request of a key, against its own limit and that of all keys of its account together.
 
-    `most_keys` is how many keys of an account work at once. So each of them always has its whole limit, and keys that
-    are made in place of revoked ones bring the account no more.
+    `most_keys` is how many keys of an account work at once: keys that are made in place of others bring it no more than
+    these may make. Windows begin with their own first request, so now and then an account's has less left than a key's.
     """
     usage = counter.use((f"rate:{key_id}", limit), (f"account-rate:{account_id}", limit * most_keys))
     if usage.is_exceeded:

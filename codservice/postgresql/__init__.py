@@ -46,7 +46,7 @@ def row(statement: str, values: Mapping[str, Any] | Sequence[Any] | None = None)
 
 
 def execute(statement: str, values: Mapping[str, Any] | Sequence[Any] | None = None) -> int:
-    """Execute one statement, and return how many rows it has written or found."""
+    """Execute a statement, and return how many rows it has written or found. Without values it may be a script."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.rowcount
