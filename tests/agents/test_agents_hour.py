@@ -617,9 +617,12 @@ def test_a_service_that_keeps_nobody_is_not_asked_at_each_move(visit: Visits, al
     page.clock.pause_at(timezone.now() + timedelta(minutes=5))  # from here on, it looks when it is told to
     page.route("**/keep/*", lambda route: (asked.append(route.request.url), route.fulfill(status=503)))
     Claim.objects.update(expires_at=Now() + timedelta(seconds=30))
-    with page.expect_response("**/state/*"):
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(page.locator("#lease")).to_contain_text("This customer goes back to the queue in a minute")
+
+    def is_told() -> bool:
+        page.evaluate("watch.look()")  # ends with the look, or at once if the page is looking already
+        return "This customer goes back to the queue in a minute" in page.locator("#lease").inner_text()
+
+    eventually(is_told)
 
     def move() -> None:
         with page.expect_response("**/state/*"):  # it looks why it was refused
