@@ -25,6 +25,7 @@ class InventoryConfig(AppConfig):
             home="account-products",
             home_title=_("Products"),
             page="account-products-upload",
+            example="account-products-example",
         )
         TABLES["products"] = ExportedTable(Product, ("sku",))
         TABLES["stock_movements"] = ExportedTable(StockMovement, ("id",), link="product", below="products")

@@ -81,6 +81,10 @@ class ProductRows(Intake):
         catalog.Done.UPDATED.value: pgettext_lazy("products", "Changed"),
         catalog.Done.UNCHANGED.value: pgettext_lazy("products", "Unchanged"),
     }
+    example = (
+        {"sku": "ROBE-M", "name": "Robe, taille M", "price": 4500, "stock_quantity": 20},
+        {"sku": "FOULARD", "name": "Foulard", "price": 1200, "stock_quantity": 35},
+    )
     batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
 
     def name_of(self, entry: Entry) -> str | None:

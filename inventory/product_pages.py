@@ -274,6 +274,7 @@ urlpatterns = [
     path("products", products, name="account-products"),
     path("products/new", new, name="account-product-new"),
     path("products/upload", uploads.new, {"kind": "products"}, name="account-products-upload"),
+    path("products/upload/example.xlsx", uploads.example, {"kind": "products"}, name="account-products-example"),
     path("products/download.csv", download, {"form": "csv"}, name="account-products-csv"),
     path("products/download.xlsx", download, {"form": "xlsx"}, name="account-products-xlsx"),
     path("products/<uuid:id>", product, name="account-product"),

@@ -241,6 +241,7 @@ def note_order(action: Action, account: Account, id: UUID) -> None:
 urlpatterns = [
     path("orders", orders, name="account-orders"),
     path("orders/upload", uploads.new, {"kind": "orders"}, name="account-orders-upload"),
+    path("orders/upload/example.xlsx", uploads.example, {"kind": "orders"}, name="account-orders-example"),
     path("orders/download.csv", download, {"form": "csv"}, name="account-orders-csv"),
     path("orders/download.xlsx", download, {"form": "xlsx"}, name="account-orders-xlsx"),
     path("orders/<uuid:id>", order, name="account-order"),

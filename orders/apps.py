@@ -32,6 +32,7 @@ class OrdersConfig(AppConfig):
             home="account-orders",
             home_title=_("Orders"),
             page="account-orders-upload",
+            example="account-orders-example",
         )
         wording.NAMED |= dict.fromkeys(("names", "wilaya"), "orders.templatetags.orders.names_of")
         CHOICES[needs.RUNNING_OUT] = Choice(

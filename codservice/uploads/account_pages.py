@@ -96,6 +96,16 @@ def _page(request: HttpRequest, account: Account, kind: str, error: str = "") ->
 
 
 @account_page(look=Right.WRITE)
+@require_safe
+def example(request: HttpRequest, account: Account, kind: str) -> HttpResponseBase:
+    """A file to begin with: the columns that most files need, named in the page's language, and some rows."""
+    intake = KINDS[kind].intake
+    columns = [column for column in intake.columns if column.name in intake.example[0]]
+    rows = [[row.get(column.name) for column in columns] for row in intake.example]
+    return table_answer(request, f"{kind}.xlsx", [str(column.label) for column in columns], rows)
+
+
+@account_page(look=Right.WRITE)
 @require_POST
 def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     number, sent = values.digits_or_none(request.POST.get("number", "")), request.FILES.get("data")

@@ -8,7 +8,8 @@ from codservice.files.intake import Intake
 
 
 class Kind(NamedTuple):
-    """A kind of file. `page` names the URL of its upload page, and `home` that of the list that it fills.
+    """A kind of file. `page` names the URL of its upload page, `example` that of a file to begin with, and `home` that
+    of the list that it fills.
 
     `title`, `help` and `home_title` are translated. `path` is the import path of its intake, which is loaded on use.
     """
@@ -19,6 +20,7 @@ class Kind(NamedTuple):
     home: str
     home_title: Any
     page: str
+    example: str
 
     @property
     def intake(self) -> type[Intake]:

@@ -56,6 +56,22 @@ class OrderRows(Intake):
     # Counts orders, not rows, of which there may be several times as many.
     counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders that already exist")}
     refused = _("Orders refused")
+    # Its phones are none, so that nobody is called for an example that is sent as it is.
+    example = (
+        {
+            "external_id": "1001", "customer_name": "Amine Benali", "customer_phone": "0550 XX XX XX",
+            "customer_wilaya": "Alger", "customer_commune": "Bab El Oued", "customer_address": "12 rue des Frères",
+            "delivery_type": "domicile", "product_name": "Robe", "quantity": 1, "unit_price": 4500, "size": "M",
+            "shipping_fee": 500, "notes": "",
+        },
+        {"external_id": "1001", "product_name": "Foulard", "quantity": 2, "unit_price": 1200},
+        {
+            "external_id": "1002", "customer_name": "سمير حمادي", "customer_phone": "0661 XX XX XX",
+            "customer_wilaya": "Oran", "customer_commune": "Bir El Djir", "customer_address": "Bureau de Bir El Djir",
+            "delivery_type": "stop desk", "product_name": "Chaussures", "quantity": 1, "unit_price": 6900, "size": "42",
+            "shipping_fee": 300, "notes": "Appeler après 17 h",
+        },
+    )  # fmt: skip
     has_own_fees = False  # whether an order with neither fee nor total gets the account's fee for where it goes
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:

@@ -36,8 +36,8 @@ MANAGERS = READERS | SEEN_BY_MANAGERS | {
     "account-webhook-rotate", "account-webhook-delete", "account-webhook-change", "account-webhook-recover",
     "account-webhook-resend", "account-delivery-resend",
     "account-product-new", "account-product-stock", "account-products-upload",
-    "account-orders-upload", "account-upload-piece", "account-upload-stop",
-    "account-upload-discard",
+    "account-orders-upload", "account-orders-example", "account-products-example",
+    "account-upload-piece", "account-upload-stop", "account-upload-discard",
 }  # fmt: skip
 HOLDERS = MANAGERS | {
     "account-data", "account-data-export", "account-data-customer", "account-data-erase",
