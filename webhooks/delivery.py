@@ -77,10 +77,10 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
         PARTITION BY is_failing ORDER BY NOT %(others_first)s AND lane = 2, n - free, next_attempt_at
     ) AS turn FROM of_webhook WHERE n <= share
 ), chosen AS (
-    -- First attempts before retries. Within each lane, deliveries to failing webhooks come last. With `others_first`,
-    -- first attempts to webhooks that work come after all these.
+    -- First attempts before retries. Within each lane, deliveries to failing webhooks come last. With `others_first`:
+    -- those to failing webhooks, retries, first attempts.
     SELECT id FROM in_turn WHERE turn <= %(limit_failing)s OR NOT is_failing
-    ORDER BY %(others_first)s AND lane = 1 AND NOT is_failing, lane, is_failing, turn LIMIT %(limit)s
+    ORDER BY %(others_first)s AND NOT is_failing, (lane = 1) = %(others_first)s, is_failing, turn LIMIT %(limit)s
 ), due AS (
     -- Locked and checked again: a worker whose claim has run out may be settling the delivery after all.
     SELECT d.id, d.webhook_id FROM webhooks_delivery d
@@ -110,8 +110,8 @@ def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float, other
 
     First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among
     retries, deliveries to webhooks whose last attempt failed come last; of these it claims at most `limit_failing`.
-    With `others_first`, first attempts to webhooks that work come after all these; of each webhook, and of those that
-    fail, the oldest delivery comes first, so that each becomes the first one day.
+    With `others_first`, those to webhooks that fail come first, then retries, then first attempts; of each webhook, and
+    of those that fail, the oldest delivery is taken first, so that each becomes the first one day.
 
     Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
     Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.

@@ -520,15 +520,19 @@ def test_a_webhook_that_failed_is_tried_again_while_others_hold_most_of_the_wind
     draining.result()
 
 
+@pytest.mark.parametrize("held", [0, 1])
 @pytest.mark.parametrize(("is_failing", "attempts"), [(True, 0), (True, 1), (False, 1)])
 def test_what_comes_last_does_not_wait_until_the_backlogs_of_others_are_over(
-    make_engine, receiver, webhook_to, monkeypatch, is_failing, attempts
+    make_engine, receiver, webhook_to, monkeypatch, is_failing, attempts, held
 ):
-    """Even if these others could fill the window several times, and take each place that becomes free."""
+    """Even if these others could fill the window several times, and take each place that becomes free.
+
+    Their backlogs are first attempts or, after recoveries, retries (`held`).
+    """
     monkeypatch.setattr(delivery, "AT_ONCE", 3)
     receiver.default = answer(after=0.02)
     for number in range(12):
-        write(webhook_to(receiver.url(f"/{number}")), 40, age=3600)
+        write(webhook_to(receiver.url(f"/{number}")), 40, attempts=held, age=3600)
     write(webhook_to(receiver.url("/good"), is_failing=is_failing), attempts=attempts)
     assert make_engine(window=8).drain() == 481
     assert [request.path for request in receiver.requests].index("/good") < 300
