@@ -40,7 +40,7 @@ AT_ONCE_FAILING = 5  # the same while its last attempt failed
 # --- Claim -------------------------------------------------------------------------------------------------------
 
 CLAIMING = 0x636C61696D  # the advisory lock that is held while claiming
-HELD_OFF_FOR = "3s"  # how long others may hold it without a word: their process may be gone
+HELD_OFF_FOR = "3s"  # how long others may keep workers waiting without a word: their process may be gone
 
 # From each webhook, as many deliveries of both lanes as it has room for. Of these, as many as the worker has room for,
 # beginning with the webhooks that have least under way, so that slow receivers with much to take leave room for others.

@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 
 from codservice import stops
 from codservice.errors import Refused
-from webhooks import events, feed, resending, wakeup
+from webhooks import delivery, events, feed, resending, wakeup
 from webhooks.models import Recovery, Webhook
 from webhooks.retries import RETRIES
 
@@ -61,7 +61,8 @@ RETURNING id
 """
 
 # Two recoveries of one webhook could write the same delivery twice. So the webhook's row is locked first, and only the
-# next statement looks at what there is.
+# next statement looks at what there is. It locks deliveries whose results workers cannot write meanwhile, and such a
+# worker claims nothing. So PostgreSQL ends the session if it then says nothing for a moment: its host may be gone.
 _LOCK = """
 WITH recovery AS MATERIALIZED (
     SELECT id, webhook_id FROM webhooks_recovery WHERE id = %(id)s FOR UPDATE SKIP LOCKED
@@ -69,7 +70,8 @@ WITH recovery AS MATERIALIZED (
     SELECT id FROM webhooks_webhook
     WHERE id = (SELECT webhook_id FROM recovery) AND deleted_at IS NULL AND is_active FOR NO KEY UPDATE
 )
-SELECT (SELECT count(*) FROM recovery), (SELECT count(*) FROM webhook)
+SELECT (SELECT count(*) FROM recovery), (SELECT count(*) FROM webhook),
+    set_config('idle_in_transaction_session_timeout', %(held_for)s, true)
 """
 
 # Deliveries become due in the order of their events. The row of the last event that was looked at gives its time; at
@@ -239,8 +241,8 @@ def _step_or_later(id_: UUID) -> _Step:
 
 def _step(id_: UUID) -> _Step:
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_LOCK, {"id": id_})
-        recoveries, webhooks = cursor.fetchone()
+        cursor.execute(_LOCK, {"id": id_, "held_for": delivery.HELD_OFF_FOR})
+        recoveries, webhooks, _timeout = cursor.fetchone()
         if not recoveries:  # another worker is at it, or it is over
             return _Step(0, is_over=not Recovery.objects.filter(id=id_).exists(), has_more=False)
         deliveries, looked_at, is_end = 0, 0, True

@@ -14,13 +14,13 @@ from uuid import UUID, uuid4
 
 import pytest
 from celery.signals import worker_shutting_down
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice import stops
 from codservice.accounts.models import Account
-from tests.harness.background import PATIENCE, at_once, eventually, open_transaction
+from tests.harness.background import PATIENCE, Background, at_once, eventually, open_transaction
 from tests.harness.client import ApiClient
 from tests.harness.database import one
 from tests.harness.deliveries import claim_due, pass_time, publish, statuses
@@ -716,6 +716,47 @@ def test_recoveries_at_once_send_nothing_twice(alice: Account, webhook: Webhook)
     assert sum(counts) + rest() >= 40 - 3 * 3
     assert statuses(webhook=webhook) == {"pending": 40}
     assert not Recovery.objects.exists()
+
+
+def test_a_host_that_is_gone_amid_a_batch_holds_results_up_for_a_moment_only(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a worker cannot write results, it claims nothing, and all merchants wait."""
+    publish(alice)
+    token = uuid4()
+    (post,) = claim_due(token, 1)
+    with monkeypatch.context() as left:
+        left.setattr(recovery, "SECONDS", -1)
+        recovery.recover(alice.id, webhook.id, since=timezone.now() - timedelta(hours=1))
+    has_looked, may_go_on = threading.Event(), threading.Event()
+
+    def stall(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+        result = execute(sql, *args)
+        if sql == recovery._STEP:
+            has_looked.set()
+            may_go_on.wait(PATIENCE)
+        return result
+
+    def go_on() -> int:
+        one("SELECT set_config('idle_in_transaction_session_timeout', '0', false)")  # nothing else ends it
+        with connection.execute_wrapper(stall):
+            return recovery.go_on()
+
+    def is_settled() -> bool:
+        try:
+            delivery.settle(token, [Outcome(post, "", 200, 1, b"")])
+        except DatabaseError:  # not yet
+            return False
+        return True
+
+    going_on = Background(go_on)
+    assert has_looked.wait(PATIENCE)
+    eventually(is_settled)
+    may_go_on.set()
+    assert going_on.result() == 0
+    assert Recovery.objects.exists()  # its session was ended
+    assert rest() == 0
+    assert statuses() == {"delivered": 1}
 
 
 def test_one_that_is_deleted_meanwhile_ends_it(
