@@ -117,7 +117,9 @@ class _Claiming(NamedTuple):
 
     posts: Future[list[Post]]
     asked_at: float  # by time.monotonic
-    lower_limit: int  # the smaller of its two limits: a claim that brings fewer posts left nothing for lack of room
+    # The smaller of its two limits. A claim that brings fewer posts leaves only what is due to webhooks that have posts
+    # under way; when the results of those are written, it is seen that more is due.
+    lower_limit: int
     sent_before: int  # attempts that had ended when it began
 
 
