@@ -112,11 +112,11 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, 
     An address that has reached its limit gets no mail, which is said. Nothing is renewed then, so the link of its last
     mail still works.
     """
+    if ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE, increment=not is_on_its_way):
+        text = _("This address gets no further mail just now. Send the invitation again in an hour.")
+        messages.warning(request, text)
+        return
     if not is_on_its_way:
-        if ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
-            text = _("This address gets no further mail just now. Send the invitation again in an hour.")
-            messages.warning(request, text)
-            return
         try:
             have_mailed(send_invitation, str(renew().id), host=request.get_host())
         except OperationalError as error:  # the broker is away

@@ -343,6 +343,30 @@ def test_an_invitation_that_is_not_mailed_says_so(alice: Account, holder: Client
     assert len(mail.outbox) == 5
 
 
+def test_a_second_press_on_an_invitation_that_is_not_mailed_says_so_too(alice: Account, holder: Client) -> None:
+    for _ in range(5):
+        invite(holder)
+        team.withdraw(alice.id, Invitation.objects.get().id)
+    invite(holder)
+    for _ in range(2):
+        page = holder.post(f"/account/invitations/{Invitation.objects.get().id}/again", follow=True).content.decode()
+        assert "This address gets no further mail just now." in page
+    assert len(mail.outbox) == 5
+
+
+def test_a_second_press_on_the_last_mail_that_an_address_gets_says_that_it_is_on_its_way(
+    alice: Account, holder: Client
+) -> None:
+    for _ in range(3):
+        invite(holder)
+        team.withdraw(alice.id, Invitation.objects.get().id)
+    invite(holder)
+    for _ in range(2):
+        page = holder.post(f"/account/invitations/{Invitation.objects.get().id}/again", follow=True).content.decode()
+        assert "An invitation is on its way to " in page
+    assert len(mail.outbox) == 5
+
+
 def test_an_invitation_that_is_sent_again_while_a_mail_goes_out_is_mailed_a_link_that_works(
     alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
