@@ -27,13 +27,18 @@ LINK_HOURS = settings.PASSWORD_RESET_TIMEOUT // 3600
 
 
 def have_mailed(task: Task, *arguments: str, **options: str) -> None:
-    """Have a worker run one of the tasks below. Raises OperationalError when the broker is away.
+    """Have a worker run one of the tasks below. Raises OperationalError when the broker is away."""
+    need_broker()
+    task.apply_async(arguments, options, expires=EXPIRES)
 
-    While Redis hangs, the request would wait and block a thread. The rate limits, checked before, have noticed.
+
+def need_broker() -> None:
+    """Raise OperationalError while Redis is known to be away. The rate limits, checked before, have noticed.
+
+    While Redis hangs, a request that asked it would wait and block a thread.
     """
     if ratelimit.counter.is_paused:
         raise OperationalError("Redis does not answer")
-    task.apply_async(arguments, options, expires=EXPIRES)
 
 
 class _LinkForm(PasswordResetForm):

@@ -27,7 +27,7 @@ from codservice.accounts import known_browsers, merchants, one_time_codes, team
 from codservice.accounts.account_page import Gone, account_page, confirmation
 from codservice.accounts.forms import ChosenPassword, TooManyTries, count_try
 from codservice.accounts.models import Account, Invitation, Membership, User
-from codservice.accounts.tasks import have_mailed, send_invitation
+from codservice.accounts.tasks import have_mailed, need_broker, send_invitation
 from codservice.accounts.team import Right
 from codservice.accounts.views import locked_or
 from codservice.bidi import unturned
@@ -109,8 +109,8 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
 def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_on_its_way: bool = False) -> None:
     """Have the worker mail the invitation, and say so in the same words whoever the address belongs to.
 
-    An address that has reached its limit gets no mail, which is said. Nothing is renewed then, so the link of its last
-    mail still works.
+    If the address has reached its limit, or while Redis is away, there is no mail, which is said. Nothing is renewed
+    then, so the link of the last mail still works.
     """
     if ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE, increment=not is_on_its_way):
         text = _("This address gets no further mail just now. Send the invitation again in an hour.")
@@ -118,6 +118,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, 
         return
     if not is_on_its_way:
         try:
+            need_broker()
             have_mailed(send_invitation, str(renew().id), host=request.get_host())
         except OperationalError as error:  # the broker is away
             logger.warning("an invitation could not be mailed: %s", error)

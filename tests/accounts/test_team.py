@@ -398,6 +398,17 @@ def test_without_a_broker_it_says_so_and_keeps_the_invitation(
     assert Invitation.objects.get().digest is None
 
 
+def test_while_redis_is_away_the_link_that_works_goes_on_working(
+    alice: Account, holder: Client, limits_by: Callable[[str], None]
+) -> None:
+    invite(holder)
+    limits_by("redis://127.0.0.1:1/0")
+    page = holder.post(f"/account/invitations/{Invitation.objects.get().id}/again", follow=True).content.decode()
+    assert "We cannot send mail just now" in page
+    assert b"new_password1" in Client().get(link()).content
+    assert log("invited_again") == []
+
+
 def test_no_link_leads_to_a_host_of_others(alice: Account, holder: Client) -> None:
     invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
     send_invitation(str(invitation.id), host="evil.example")
