@@ -93,7 +93,7 @@ class Console(AdminSite):
         self.login_form, self.login_template = ConsoleLoginForm, "agents/login.html"
         response = super().login(request, extra_context)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
-            known_browsers.remember(response, request.user)
+            known_browsers.remember(request, response, request.user)
             shortcuts.remember(request)
         form = getattr(response, "context_data", {}).get("form")
         return locked_or(response, form) if form else response

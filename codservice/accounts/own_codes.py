@@ -124,7 +124,7 @@ class CodesPage:
         sessions.end(request.user, but=request.session.session_key)
         messages.success(request, said)
         response = redirect(self.here)
-        known_browsers.remember(response, request.user)
+        known_browsers.remember(request, response, request.user)
         return response
 
 

@@ -256,6 +256,6 @@ class Accept(FormView):
             return self.render_to_response(self.get_context_data(form=form), status=422)
         login(self.request, user)
         response = redirect("account")
-        known_browsers.remember(response, user)
+        known_browsers.remember(self.request, response, user)
         messages.success(self.request, _("Welcome. From now on you sign in with your address and this password."))
         return response

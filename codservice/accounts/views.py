@@ -67,7 +67,7 @@ class Login(auth_views.LoginView):
 
     def form_valid(self, form: LoginForm) -> HttpResponse:
         response = super().form_valid(form)
-        known_browsers.remember(response, self.request.user)
+        known_browsers.remember(self.request, response, self.request.user)
         return response
 
     def form_invalid(self, form: LoginForm) -> HttpResponse:
@@ -139,7 +139,7 @@ class _NewPassword:
             return self.form_invalid(form)
         messages.success(self.request, self.said)
         sessions.end(form.user, but=self.request.session.session_key)  # this one may be theirs, and is being answered
-        known_browsers.remember(response, form.user)
+        known_browsers.remember(self.request, response, form.user)
         return response
 
 

@@ -282,6 +282,26 @@ def test_a_known_browser_is_one_persons_until_their_password_changes(agent: User
     assert sign_in(DOORS[0], "samira", "another fine word", client=browser).status_code == 429
 
 
+def test_a_browser_that_several_people_use_knows_each_of_them(agent: User, alice: Account) -> None:
+    browser, people = Client(), ("samira", alice.holder.username)
+    for name in people:
+        assert sign_in(DOORS[0], name, client=browser).status_code == 302
+        browser.cookies.pop("sessionid")
+    for name in people:
+        guess_from_everywhere(name)
+        assert sign_in(DOORS[0], name, client=browser).status_code == 302
+        browser.cookies.pop("sessionid")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_browser_knows_thirty_people_and_forgets_the_first(door: str, agent: User) -> None:
+    names = [f"known-{number:032x}" for number in range(40)]
+    sent = "; ".join(f"{name}=x" for name in ["known-(", *names])
+    cookies = sign_in(door, "samira", HTTP_COOKIE=sent).cookies
+    assert [name for name, cookie in cookies.items() if cookie["max-age"] == 0] == names[:11]
+    assert cookies[f"known-{agent.pk.hex}"].value
+
+
 @pytest.mark.usefixtures("lasting_codes")
 @pytest.mark.parametrize("door", DOORS)
 def test_turning_codes_on_and_off_leaves_the_browser_known(door: str, agent: User, alice: Account) -> None:
@@ -320,7 +340,7 @@ def test_a_known_browser_stays_known_when_the_secret_key_is_changed(
 @pytest.mark.parametrize("value", ["x", "InNhbWlyYSI:1:x", "\u00e9", ":" * 9])
 def test_a_made_up_cookie_is_no_known_browser(value: str, agent: User) -> None:
     browser = Client()
-    browser.cookies["known"] = value
+    browser.cookies[f"known-{agent.pk.hex}"] = value
     guess_from_everywhere()
     assert sign_in(DOORS[0], "samira", client=browser).status_code == 429
 
