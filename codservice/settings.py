@@ -2,7 +2,7 @@
 
 A wrong or missing value stops the start with a sentence that names the variable. Any variable that is read here can be
 given as NAME_FILE instead: the path of a file that holds the value (Docker and Kubernetes secrets). Whitespace around a
-value is ignored.
+value is ignored, but for SECRET_KEY.
 """
 
 import os

@@ -77,10 +77,7 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
         widget=CODE_WIDGET,
     )
     is_of_staff = False  # True at the console, the only door for staff who have turned codes on
-    error_messages = {
-        "invalid_login": _("The username or the password is wrong. Check upper and lower case."),
-        "inactive": _("The username or the password is wrong. Check upper and lower case."),
-    }
+    error_messages = {"invalid_login": _("The username or the password is wrong. Check upper and lower case.")}
 
     def __init__(self, request: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)

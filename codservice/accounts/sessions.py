@@ -69,7 +69,7 @@ class SessionStore(db.SessionStore):
         return data if noted_at is None else data | {_NOTED_AT: noted_at}
 
     def save(self, must_create: bool = False) -> None:
-        """Save nothing while the database is read-only, so that signed-in people can still read."""
+        """Save nothing while the database does not take it, so that signed-in people can still read."""
         try:
             super().save(must_create)
         except UpdateError as error:
