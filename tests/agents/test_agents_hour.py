@@ -489,6 +489,32 @@ def test_a_new_order_of_the_customer_is_told_after_a_look_without_an_answer(
     expect(page.get_by_role("radio")).to_have_count(2)
 
 
+def test_reloading_comes_back_to_the_order_at_hand(
+    visit: Visits, alice: Account, charlie: Account, agent: User
+) -> None:
+    """By signing in anew, too."""
+    for name in ("Robe", "Montre", "Sac"):
+        make_order(alice, items=[order_line(quantity=1, product_name=name, unit_price=Decimal(1))])
+    person = visit()
+    person.page.clock.install()
+    page = call(person)
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    make_order(charlie)
+    page.clock.fast_forward(4_000)
+    warned(page, "This customer has another order that is not on this page yet.")
+    page.get_by_role("link", name="Reload").click()
+    expect(page.get_by_role("radio", name="Order 3 of 4")).to_be_checked()
+
+    page.get_by_role("radio", name="Order 2 of 4").check()
+    Session.objects.all().delete()
+    page.clock.fast_forward(4_000)
+    warned(page, "You have been signed out.")
+    page.get_by_role("link", name="Reload").click()
+    log_in(page, "samira")
+    expect(page.get_by_role("radio", name="Order 2 of 4")).to_be_checked()
+
+
 def test_of_several_orders_the_chosen_one_is_decided(
     visit: Visits, alice: Account, charlie: Account, agent: User
 ) -> None:

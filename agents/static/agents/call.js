@@ -26,6 +26,11 @@
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
+  // Whoever reloads, or signs in anew for it, comes back to the order at hand.
+  document.addEventListener("change", ({ target }) => {
+    if (target.name === "order") document.querySelector("#news a").search = `order=${target.value}`;
+  });
+
   // Drafts. They and what follows fail where nothing can be stored, or no more.
   const draft = DRAFTS + form.dataset.draft;
   const fields = [...form.querySelectorAll("[dir=auto], [name=at]")];
