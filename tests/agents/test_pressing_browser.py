@@ -10,6 +10,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
+from agents.desk import claims
 from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -322,6 +323,47 @@ def test_the_desk_brings_what_only_looks_the_same(
     expect(promise).to_have_attribute("href", f"/console/orders/order/{second.id}/")
     page.get_by_role("button", name="Call now").click()
     calls(page, "Customer 0")
+
+
+@pytest.mark.parametrize("minutes", [0, 90])
+def test_the_desk_does_not_go_on_saying_that_nobody_is_due(
+    minutes: int, visit: Visits, alice: Account, agent: User
+) -> None:
+    order = waits(customers(alice, 1)[0], CallState.RETRY, 30)
+    person = visit()
+    person.page.clock.install()
+    page = person.sign_in("samira", to=DESK)
+    page.keyboard.press("0")
+    told(page, "No calls are due now.")
+    said, line = page.locator(".messagelist .nobody"), page.locator("#now-next p")
+    with page.expect_response("**/now/"):
+        page.clock.fast_forward(10_000)
+    page.wait_for_timeout(500)
+    expect(said).to_be_visible()
+    expect(line).to_be_hidden()  # it says the same
+    waits(order, CallState.RETRY, minutes)
+    page.clock.fast_forward(10_000)
+    expect(said).to_have_count(0)
+    if minutes:
+        expect(line).to_be_visible()
+    else:
+        expect(page.get_by_label("What waits")).to_contain_text("1 due now")
+        expect(line).to_have_count(0)
+
+
+def test_the_desk_does_not_go_on_saying_that_colleagues_call_all_who_are_due(
+    visit: Visits, alice: Account, agent: User, colleague: User
+) -> None:
+    customers(alice, 1)
+    claims.next_customer(colleague)
+    person = visit()
+    person.page.clock.install()
+    page = person.sign_in("samira", to=DESK)
+    page.keyboard.press("0")
+    told(page, "Your colleagues are already calling every customer who is due.")
+    make_order(alice, phone="0770000000")
+    page.clock.fast_forward(10_000)
+    expect(page.locator(".messagelist .nobody")).to_have_count(0)
 
 
 @pytest.mark.parametrize("button", ["Next order", "Call now"])
