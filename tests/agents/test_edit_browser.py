@@ -495,6 +495,24 @@ def test_enter_takes_no_place_of_what_was_written_before(
     expect(wilaya).to_have_value("Oran")
 
 
+def test_escape_dismisses_places_that_are_still_on_their_way(visit: Visits, alice: Account, agent: User) -> None:
+    make_order(alice)
+    page = edit_next(visit())
+    wilaya = page.get_by_role("combobox", name="Wilaya")
+    held: list[Route] = []
+    page.route("**/regions/**", lambda route: held.append(route), times=1)
+    wilaya.fill("ora")
+    eventually(lambda: page.wait_for_timeout(10) or held)
+    wilaya.press("Escape")
+    with page.expect_response("**/regions/**"):
+        held[0].continue_()
+    page.wait_for_timeout(500)
+    expect(page.get_by_role("listbox")).to_have_count(0)
+    expect(wilaya).to_be_focused()
+    wilaya.press("ArrowDown")
+    expect(page.get_by_role("option").first).to_contain_text("Oran")
+
+
 def test_the_arrows_reach_every_place_from_both_ends(visit: Visits, alice: Account, agent: User) -> None:
     make_order(alice)
     page = edit_next(visit())

@@ -102,6 +102,7 @@ function combobox(input, address, { around, chosen }) {
     } else if (event.key === "Tab" && active >= 0) {
       choose(list.children[active]);
     } else if (event.key === "Escape") {
+      asked++; // a list that is still on its way does not open either
       open(false);
     }
   });
