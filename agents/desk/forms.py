@@ -163,7 +163,10 @@ class OutcomeForm(Form):
         return data
 
     def _clean_callback(self, preset: str | None) -> None:
-        """Put the time of the promised call into `at`; for a preset, the time that the page showed."""
+        """Put the time of the promised call into `at`.
+
+        A preset is counted from when the page was shown, in the hours as they are now.
+        """
         now, at, shown_at = timezone.now(), self.cleaned_data.get("at"), self.cleaned_data.get("shown_at")
         if preset and (shown_at is None or abs(now - shown_at) > OLDEST_PAGE):
             self.add_error(None, OLD_PAGE)
