@@ -38,7 +38,7 @@ from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status
 
 POLLED_EVERY = 4  # seconds between two checks for changes on an open call
-KEPT_EVERY = 60  # seconds at most between two renewals of the lease
+KEPT_EVERY = 60  # seconds at least between two renewals of the lease, by an agent at work
 _WATCHED = {"lease": int(claims.LEASE.total_seconds()), "polled_every": POLLED_EVERY, "kept_every": KEPT_EVERY}
 LOOKED_EVERY = 10  # seconds between two updates of the desk
 MOST_PLACES = 12
