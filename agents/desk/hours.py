@@ -145,6 +145,6 @@ def in_common(of_merchants: Iterable[Windows], now: datetime) -> Windows:
 def _common(some: Windows, others: Windows) -> Iterable[Window]:
     for one in some:
         for other in others:
-            both = Window(max(one.opens_at, other.opens_at), min(one.closes_at, other.closes_at))
-            if both.opens_at < both.closes_at:
-                yield both
+            opens_at, closes_at = max(one.opens_at, other.opens_at), min(one.closes_at, other.closes_at)
+            if opens_at < closes_at:
+                yield Window(opens_at, closes_at)
