@@ -1,17 +1,19 @@
-"""Whose access a supervisor manages, and how these people get new passwords.
+"""Whose access a supervisor manages, and the changes of it: new passwords, no one-time codes, no way in.
 
 Supervisors manage agents; operators manage supervisors too. Nobody here manages operators, merchants, or people with
 more rights than the two groups give. A password that they gave before somebody got more rights works until its owner
 has chosen their own.
 """
 
+from typing import Any
+
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
-from codservice.accounts import security_log, staff
-from codservice.accounts.models import PersonChanged, User
+from codservice.accounts import one_time_codes, security_log, staff
+from codservice.accounts.models import PersonChanged, User, unknown_password
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
 
@@ -49,15 +51,37 @@ def give_password(user: User, *, by: User, replaces: str | None, reactivates: bo
     """
     if replaces not in (None, mark_of_password(user)):
         raise PasswordChanged
-    as_shown = managed_by(by).filter(pk=user.pk, is_active=not reactivates, password=user.password)
+    as_shown = {"is_active": not reactivates, "password": user.password}
     password = staff.give_one_time_password(user)  # deliberately slow, so before anything is locked
     with transaction.atomic():
-        the_person = User.objects.filter(pk=user.pk)
-        the_person.select_for_update(no_key=True).first()  # nobody gives them more rights from here on
-        if not as_shown.exists():
-            raise PersonChanged
-        the_person.update(is_active=True, password=user.password, has_one_time_password=True)
+        _check_managed(user, by, **as_shown)
+        User.objects.filter(pk=user.pk).update(is_active=True, password=user.password, has_one_time_password=True)
         if reactivates:
             security_log.note_person(Action.REACTIVATED, user)
         security_log.note_person(Action.RESET, user)
     return password
+
+
+def deactivate(user: User, *, by: User) -> None:
+    """`User.deactivate`. Raises PersonChanged for somebody whom `by` does not manage any more."""
+    password = unknown_password()  # deliberately slow, so before anything is locked
+    with transaction.atomic():
+        _check_managed(user, by)
+        user.deactivate(password)
+
+
+def forget_codes(user: User, *, by: User) -> None:
+    """`one_time_codes.forget`. Raises PersonChanged for somebody whom `by` does not manage any more."""
+    with transaction.atomic():
+        one_time_codes.forget(user)  # first, because whoever turns their own codes off locks them before the person
+        _check_managed(user, by)
+
+
+def _check_managed(user: User, by: User, **as_shown: Any) -> None:
+    """Raise PersonChanged unless `by` still manages this person, who is still `as_shown`.
+
+    Locks them: nobody gives them more rights until the caller's transaction ends.
+    """
+    User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
+    if not managed_by(by).filter(pk=user.pk, **as_shown).exists():
+        raise PersonChanged

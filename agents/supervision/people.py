@@ -91,27 +91,27 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
     person = get_object_or_404(access.managed_by(request.user), pk=user_id)
     action = request.POST.get("action") if request.method == "POST" else None
     name = {"name": unturned(person.display_name)}
-    match action:
-        case "password" | "reactivate":
-            try:
+    try:
+        match action:
+            case "password" | "reactivate":
                 password = access.give_password(
                     person,
                     by=request.user,
                     replaces=request.POST.get("replaces"),
                     reactivates=action == "reactivate",
                 )
-            except (access.PersonChanged, access.PasswordChanged) as refused:
-                messages.warning(request, refused.message)
+                return _tell(request, person, password)
+            case "deactivate":
+                access.deactivate(person, by=request.user)
+                messages.success(request, _("%(name)s is signed out and can no longer sign in.") % name)
                 return redirect("admin:person", user_id)
-            return _tell(request, person, password)
-        case "deactivate":
-            person.deactivate()
-            messages.success(request, _("%(name)s is signed out and can no longer sign in.") % name)
-            return redirect("admin:person", user_id)
-        case "codes":
-            one_time_codes.forget(person)
-            messages.success(request, _("%(name)s now signs in with the password only.") % name)
-            return redirect("admin:person", user_id)
+            case "codes":
+                access.forget_codes(person, by=request.user)
+                messages.success(request, _("%(name)s now signs in with the password only.") % name)
+                return redirect("admin:person", user_id)
+    except (access.PersonChanged, access.PasswordChanged) as refused:
+        messages.warning(request, refused.message)
+        return redirect("admin:person", user_id)
     return show(
         request,
         "agents/supervision/person.html",

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.contrib.messages import get_messages
 from django.db import connections, transaction
 from django.test import Client
 from django.utils import timezone
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.desk import claims
 from agents.models import Claim
 from agents.supervision import people
-from codservice.accounts.models import Account, User
+from codservice.accounts import one_time_codes
+from codservice.accounts.models import Account, PersonChanged, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
 from tests import factories
@@ -139,10 +142,16 @@ def test_who_is_being_made_by_somebody_else_is_explained_too(browser: Client) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_is_given_more_rights_meanwhile_gets_no_password_from_a_supervisor(agent: User, browser: Client) -> None:
+@pytest.mark.parametrize("action", ["password", "deactivate", "codes"])
+def test_who_is_given_more_rights_meanwhile_is_out_of_a_supervisors_hands(
+    action: str, agent: User, browser: Client
+) -> None:
+    TOTPDevice.objects.create(user=agent, confirmed=True, name="")
+    before = agent.password
+
     def press() -> Any:
         try:
-            return browser.post(page_of(agent), {"action": "password"})
+            return browser.post(page_of(agent), {"action": action})
         finally:
             connections.close_all()
 
@@ -152,9 +161,11 @@ def test_who_is_given_more_rights_meanwhile_gets_no_password_from_a_supervisor(a
             pressed = pool.submit(press)
             wait_for_lock()
         response = pressed.result(PATIENCE)
-    assert response.status_code == 302
+    (warned,) = get_messages(response.wsgi_request)
+    assert str(warned) == PersonChanged.message
     agent.refresh_from_db()
-    assert not agent.has_one_time_password
+    assert (agent.password, agent.is_active, agent.has_one_time_password) == (before, True, False)
+    assert one_time_codes.are_on(agent)
 
 
 def test_nobody_is_made_more_than_an_agent(browser: Client) -> None:
