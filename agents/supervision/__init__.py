@@ -10,13 +10,10 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from codservice.errors import Refused
 from codservice.i18n_tags import counted
-from orders.models import Status
 
 View = Callable[..., HttpResponse]
 
@@ -43,13 +40,6 @@ def moved(count: int, status: str | Promise) -> str:
     """A sentence: so many orders now have this status."""
     text = ngettext("%(count)s order is now “%(status)s”.", "%(count)s orders are now “%(status)s”.", count)
     return text % {"count": counted(count), "status": status}
-
-
-def why_not_moved(outcome: bool | Refused, to: Status) -> str:
-    """Why a move of `orders.shipments` was refused, or an empty string."""
-    if isinstance(outcome, Refused):
-        return outcome.message
-    return "" if outcome else _("It is already “%(status)s”.") % {"status": to.label}
 
 
 def requeued(count: int) -> str:

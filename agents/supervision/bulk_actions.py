@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from agents.desk import notices
 from agents.desk.forms import ReasonForm
 from agents.desk.workers import WorkerField
-from agents.supervision import bulk_changes, moved, requeued, why_not_moved
+from agents.supervision import bulk_changes, moved, requeued
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.bidi import unturned
@@ -70,7 +70,7 @@ class BulkAction:
         """Why it cannot be done to this order."""
         return lifecycle.cannot_be_done(row.status)
 
-    def carry_out(self, rows: Sequence[Row], press: Press) -> Mapping[UUID, Refused | str]:
+    def carry_out(self, rows: Sequence[Row], press: Press) -> Mapping[UUID, Refused]:
         """Do it to these orders in one transaction. Returns why some stay as they are."""
         raise NotImplementedError
 
@@ -140,11 +140,10 @@ class Move(BulkAction):
     def can(self, status: str, call_state: str) -> bool:
         return shipments.leads(Status(status), self.to, Role.SUPERVISOR)
 
-    def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, str]:
+    def carry_out(self, rows: Sequence[Row], press: Press) -> dict[UUID, Refused]:
         moving = [shipments.Shipment(self.to, row.id, seen_version=row.version) for row in rows]
         outcomes = shipments.record(moving, actor=Actor.of_staff(press.supervisor))
-        whys = (why_not_moved(outcome, self.to) for outcome in outcomes)
-        return {row.id: why for row, why in zip(rows, whys, strict=True) if why}
+        return {row.id: each for row, each in zip(rows, outcomes, strict=True) if isinstance(each, Refused)}
 
     def said(self, count: int, press: Press) -> str:
         return moved(count, self.to.label)

@@ -14,10 +14,11 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
 from agents.desk.forms import read_seen
-from agents.supervision import for_supervisors, moved, stays, why_not_moved
+from agents.supervision import for_supervisors, moved, stays
 from codservice import values
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
+from codservice.errors import Refused
 from codservice.form_fields import Form
 from orders import shipments
 from orders.models import Order, Status
@@ -148,7 +149,13 @@ def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
         moving = [Shipment(to, order.id, seen_version=order.version) for order in orders]
         outcomes = shipments.record(moving, actor=actor)
         transaction.set_rollback(True)
-    return [why_not_moved(outcome, to) for outcome in outcomes]
+    return [_why_not(order, outcome) for order, outcome in zip(orders, outcomes, strict=True)]
+
+
+def _why_not(order: Order, outcome: bool | Refused) -> str:
+    if isinstance(outcome, Refused):
+        return outcome.message
+    return "" if outcome else _("It is already “%(status)s”.") % {"status": order.get_status_display()}
 
 
 def _make(request: HttpRequest, to: Status) -> HttpResponse:

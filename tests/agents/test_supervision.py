@@ -273,6 +273,16 @@ def test_a_preview_says_what_will_move_and_changes_nothing(
     assert not StatusChange.objects.filter(to_status="shipped").exists()
 
 
+def test_a_preview_says_how_far_an_order_is_that_has_passed_the_status(
+    confirmed: list[Order], supervisor: User, browser: Any
+) -> None:
+    for order, moves in zip(confirmed[:2], (["ship"], ["ship", "deliver"]), strict=True):
+        for move in moves:
+            lifecycle.move(move, order.id, actor=Actor.of_staff(supervisor))
+    refused = preview(browser, "shipped", named="CMD-0\nCMD-1\nCMD-2").context["refused"]
+    assert [why for _, why in refused] == ["It is already “Shipped”.", "It is already “Delivered”."]
+
+
 @pytest.mark.parametrize("named", ["CMD-0\r\nCMD-77", "CMD-77"], ids=["some found", "none found"])
 def test_who_chooses_others_finds_what_they_had_typed(named: str, confirmed: list[Order], browser: Any) -> None:
     text = preview(browser, "delivered", named=named).content.decode()
