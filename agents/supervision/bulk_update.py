@@ -10,7 +10,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from agents.console import show
 from agents.desk.forms import read_seen
@@ -20,7 +20,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
 from codservice.form_fields import Form
-from orders import shipments
+from orders import lifecycle, shipments
 from orders.models import Order, Status
 from orders.order_files.columns import without_marks
 from orders.shipments import Shipment
@@ -165,17 +165,11 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
         messages.warning(request, _("No order was chosen. Nothing was changed."))
         return redirect("admin:moves")
     outcomes = shipments.record(chosen[:MOST], actor=Actor.of_staff(request.user))
-    count = sum(outcome is True for outcome in outcomes)
-    text = moved(count, to.label)
+    count = outcomes.count(True)
+    if count:
+        messages.success(request, moved(count, to.label))
     if left := len(outcomes) - count:
-        rest = ngettext(
-            "%(count)d was changed by somebody else in the meantime and was left alone.",
-            "%(count)d were changed by somebody else in the meantime and were left alone.",
-            left,
-        )
-        messages.warning(request, f"{text} {rest % {'count': left}}")
-    else:
-        messages.success(request, text)
+        messages.warning(request, stays(left, lifecycle.Changed().message))
     if beyond := len(chosen[MOST:]):
         messages.warning(request, stays(beyond, _("More than %(most)d at once.") % {"most": MOST}))
     return redirect("admin:moves")
