@@ -1,7 +1,8 @@
 """The figures' page and its CSV: a period beside the one before it, divided in one way, with a chart of one figure and
 a table of all, why orders were canceled, and the backlog. Counts of orders link to the list of these orders.
 
-Names of products and sources, and reasons, are written by others: they are shown, but nothing is looked up by them.
+Names of lines and sources, and reasons, are written by others. The lists behind a figure find orders by these texts;
+agents, merchants and products are looked up by id only.
 """
 
 from collections import Counter
