@@ -23,6 +23,7 @@ from agents.desk.workers import workers
 from agents.models import Claim
 from codservice import days
 from codservice.accounts.models import Account, User
+from codservice.bidi import unturned
 from codservice.form_fields import DayField, Form, FreeText, LongSelect, WrittenText
 from codservice.long_lists import IsOneOf
 from codservice.values import looked_for, uuid_or_none
@@ -60,6 +61,9 @@ class FilterForm(Form):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, auto_id="filter-%s")
+        if asked := uuid_or_none(data.get("merchant", "")):  # a link's, as others may have the same name
+            name = Account.objects.filter(live=None, pk=asked).values_list("name", flat=True).first()
+            self.fields["merchant"].help_text = unturned(name or "")
         self.fields["wilaya"].choices = wilaya_choices(_("All"))
         self.fields["age"].choices = [("", _("All")), *enumerate(ages.names())]
         people = [(str(id_), name) for id_, name in workers()]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
@@ -223,7 +223,6 @@ class Name(NamedTuple):
 
     text: str
     query: dict[str, str]
-    is_shared: bool = False  # and only told apart by what is in brackets
 
 
 def _names(keys: Sequence[str], by: str) -> dict[str, Name]:
@@ -255,7 +254,7 @@ def _told_apart(keys: Sequence[str], by: str, named: Sequence[tuple[str, str, st
     times = Counter(name.casefold() for _key, name, _besides in named)
     for key, name, besides in named:
         is_shared = times[name.casefold()] > 1
-        names[key] = Name(f"{name} ({besides})" if is_shared else name, {by: key}, is_shared)
+        names[key] = Name(f"{name} ({besides})" if is_shared else name, {by: key})
     return names
 
 
@@ -347,20 +346,11 @@ def _backlog_chart(backlog: Backlog) -> list[charts.Row]:
 def _waiting_chart(backlog: Backlog) -> list[charts.Row]:
     """The merchants whose orders wait, those with the most late ones first."""
     found = backlog.by_merchant[: charts.MOST_ROWS]
-    # Of all that wait: a bar leads by a name that no other has.
+    # Of all that wait, to tell apart whoever shares a name with one that is not shown.
     names = _names([shop for shop, _late, _whole in backlog.by_merchant], "merchant")
     address = f"{reverse('admin:orders_order_changelist')}?status={Status.PENDING}&merchant="
     return charts.rows(
-        [
-            charts.Bar(
-                names[shop].text,
-                [late],
-                part_of(late, whole),
-                # The whole name, because others may contain it. The list takes the id, too, but shows it.
-                address + (shop if names[shop].is_shared else quote(f'"{names[shop].text}"')),
-            )
-            for shop, late, whole in found
-        ]
+        [charts.Bar(names[shop].text, [late], part_of(late, whole), f"{address}{shop}") for shop, late, whole in found]
     )
 
 

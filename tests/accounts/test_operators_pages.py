@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from html import escape, unescape
 from typing import Any
 
 import pytest
@@ -150,11 +151,18 @@ def test_a_merchants_page_leads_to_all_that_is_theirs(operator: Client, alice: A
         assert operator.get(lead.replace("&amp;", "&")).status_code == 200
 
 
-def test_a_merchant_of_a_long_name_leads_to_their_orders(operator: Client, alice: Account) -> None:
-    Account.objects.filter(pk=alice.pk).update(name="&é" * 127)
+def test_a_merchant_leads_to_their_orders_and_to_no_namesakes(
+    operator: Client, alice: Account, charlie: Account
+) -> None:
+    """The list would cancel them all. Names may be long, and differ by case alone."""
+    for account, name in ((alice, "&é" * 127), (charlie, "&É" * 127)):
+        Account.objects.filter(pk=account.pk).update(name=name)
     order = factories.make_order(alice)
+    factories.make_order(charlie)
     (lead,) = re.findall(r'href="([^"]+/order/[^"]+)"', text_of(operator.get(of_merchant(alice))))
-    assert str(order.pk) in text_of(operator.get(lead.replace("&amp;", "&")))
+    answer = operator.get(unescape(lead))
+    assert list(answer.context["cl"].result_list) == [order]
+    assert f'id="filter-merchant_helptext">{escape("&é" * 127)}</div>' in text_of(answer)
 
 
 @pytest.mark.parametrize("name", ["accounts_apikey", "webhooks_webhook", "accounts_securityentry"])
