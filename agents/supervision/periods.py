@@ -107,6 +107,7 @@ def page(request: HttpRequest) -> HttpResponse:
         title=_("Seasons, opened and closed days"),
         form=form,
         periods=[(period, _before(period, ahead)) for period in ahead],
+        most=MOST,
         holidays=[(day, public_holidays.in_words(name)) for day, name in public_holidays.ahead(days.today()).items()],
         status=422 if form.errors else 200,
     )

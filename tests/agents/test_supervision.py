@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from agents.desk import claims, decisions
 from agents.desk.forms import OLD_PAGE
-from agents.models import CallingRules, Claim
-from agents.supervision import bulk_update
+from agents.models import CallingPeriod, CallingRules, Claim
+from agents.supervision import bulk_update, people, periods, review, rules
+from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, SecurityEntry, User
+from codservice.long_lists import BoundedPaginator
 from orders import editing, lifecycle
 from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.factories import make_order
@@ -506,3 +509,21 @@ def test_rules_that_nobody_could_follow_are_refused(changes: dict[str, Any], ali
     assert response.status_code == 422
     assert b"errornote" in response.content
     assert not CallingRules.objects.exists()
+
+
+def test_lists_say_where_they_stop(
+    alice: Account, charlie: Account, agent: User, colleague: User, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    colleague.groups.set(agent.groups.all())
+    monkeypatch.setattr(BoundedPaginator, "MOST", 2)
+    monkeypatch.setattr(periods, "MOST", 1)
+    for module in (people, review, rules):
+        monkeypatch.setattr(module, "PER_PAGE", 1)
+    for account in (alice, charlie):
+        make_order(account)
+    Order.objects.update(call_state="review")
+    hours = {"first_day": days.today(), "last_day": days.today(), "opens_at": time(9), "closes_at": time(12)}
+    CallingPeriod.objects.create(**hours)
+    for page, most in (("people", 2), ("review", 2), ("rules", 2), ("periods", 1)):
+        text = browser.get(reverse(f"admin:{page}")).content.decode()
+        assert f"Only the first {most} are shown." in text, page
