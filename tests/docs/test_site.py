@@ -82,6 +82,9 @@ def test_the_groups_of_a_number_stay_together_and_in_their_order(client: Client)
 def test_the_way_between_the_languages(client: Client) -> None:
     assert '<a href="/docs/fr/orders" lang="fr" hreflang="fr">Français</a>' in read(client, "/docs/orders")
     assert '<a href="/docs/orders" lang="en" hreflang="en">English</a>' in read(client, "/docs/fr/orders")
+    alternate = '<link rel="alternate" hreflang="fr" href="{}">'
+    assert alternate.format("/docs/fr/orders") in read(client, "/docs/orders")
+    assert alternate.format("/docs/fr/") not in read(client, "/docs/architecture"), "it is not the same page"
     # A page without a translation leads to the French start page, which lists it in English.
     assert '<a href="/docs/fr/" lang="fr" hreflang="fr">Français</a>' in read(client, "/docs/architecture")
     assert '<a href="/docs/architecture" lang="en">' in read(client, "/docs/fr/")
