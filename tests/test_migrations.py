@@ -1,5 +1,7 @@
 """Migrations: none is missing, each can be taken back, and each runs beside a service at work or gives up cleanly."""
 
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -9,6 +11,7 @@ from io import StringIO
 import psycopg
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.core.management.sql import emit_post_migrate_signal
 from django.db import DataError, connection, connections
@@ -25,6 +28,7 @@ from codservice.operations.management.commands import migrate
 from inventory import ledger
 from orders import counts
 from tests.harness.background import Background, at_once
+from tests.harness.database import environment
 from tests.new_database import migrate_one_by_one, script
 
 ROOMS = ("agents", "codservice", "inventory", "orders", "webhooks")
@@ -120,6 +124,14 @@ def test_a_new_database_is_made_at_once(scratch, monkeypatch):
     call_command("migrate", stdout=said)
     assert checks.migrations() == ""
     assert said.getvalue().startswith("The database was empty. Its tables have been created.\n")
+
+
+def test_the_script_is_read_in_its_own_encoding_whatever_the_locale(scratch):
+    """As on a server in ISO-8859-6 or Latin-1; here it is ASCII."""
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
+    subprocess.run(command, cwd=settings.BASE_DIR, env=environment(**plain), check=True)
+    assert checks.migrations() == ""
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])

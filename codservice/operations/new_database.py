@@ -36,4 +36,4 @@ def fault() -> str:
 def fill() -> None:
     """Run the script in a database without tables: all of it or nothing."""
     with transaction.atomic():
-        postgresql.execute(SCRIPT.read_text())
+        postgresql.execute(SCRIPT.read_text(encoding="utf-8"))
