@@ -195,10 +195,11 @@ def test_the_image_is_built_from_a_list(name: str) -> None:
     assert not dockerfile.lets_through(CHECKOUT, name)
 
 
-def test_images_of_others_are_held_to_digests_by_a_tool_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_images_of_others_are_held_to_digests_by_a_tool_alone(tmp_path: Path, end: str) -> None:
     named = dict(re.findall(r"\$\{(\w+_IMAGE):-([\w./:-]+)\}", (CHECKOUT / "compose.yaml").read_text()))
     named |= dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)", "".join(file.read_text() for file in DOCKERFILES), re.M))
-    (tmp_path / ".env").write_text("DOMAIN=cod.example.dz\nCADDY_IMAGE=caddy:1\n")
+    (tmp_path / ".env").write_text(f"CADDY_IMAGE=caddy:1\nDOMAIN=cod.example.dz{end}")
     docker = tmp_path / "bin/docker"
     docker.parent.mkdir()
     docker.write_text('#!/bin/sh\necho sha256:$(printf %s "$6" | sha256sum | cut -c1-64)\n')

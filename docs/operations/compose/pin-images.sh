@@ -8,7 +8,8 @@ images='PYTHON_IMAGE=python:3.11-slim-bookworm DEBIAN_IMAGE=debian:trixie-slim P
 touch .env
 new=$(mktemp .env.XXXXXX)
 trap 'rm -f "$new"' EXIT
-sed -E '/^(PYTHON|DEBIAN|POSTGRES|VALKEY|CADDY)_IMAGE=/d' .env > "$new"
+# awk ends a last line that an editor left without an end.
+awk '!/^(PYTHON|DEBIAN|POSTGRES|VALKEY|CADDY)_IMAGE=/' .env > "$new"
 for each in $images; do
     digest=$(docker buildx imagetools inspect --format '{{.Manifest.Digest}}' "${each#*=}")
     case "$digest" in
