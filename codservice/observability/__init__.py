@@ -47,6 +47,7 @@ def start(*, sentry_dsn: str, otlp_endpoint: str) -> None:
 
 def _start_sentry(dsn: str) -> None:
     import sentry_sdk
+    from sentry_sdk.integrations.argv import ArgvIntegration
 
     sentry_sdk.init(
         dsn=dsn,
@@ -56,6 +57,7 @@ def _start_sentry(dsn: str) -> None:
         include_source_context=False,
         max_request_body_size="never",
         max_breadcrumbs=0,
+        disabled_integrations=[ArgvIntegration],  # a command's arguments may be passwords and customers' numbers
         before_send=_before_send,
     )
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -13,11 +14,20 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.factories import AccountFactory, order_body
 from tests.harness.background import eventually
 from tests.harness.client import new_key
-from tests.harness.database import orders_refused
+from tests.harness.database import environment, orders_refused
 from tests.harness.manage import manage
+from tests.harness.python import run_python
 
 ORDERS = "/api/v1/orders"
 NAME, PHONE = "Yacine Bouzidi-Haddad", "0551 23 45 67"
+
+
+def sent_to_sentry(receiver: Any) -> str:
+    envelopes = eventually(lambda: receiver.of("/api/1/envelope/"))
+    return "".join(
+        (gzip.decompress(each.body) if each.headers.get("content-encoding") == "gzip" else each.body).decode()
+        for each in envelopes
+    )
 
 
 def test_a_crash_goes_to_sentry_without_customer_key_and_query(start, receiver):
@@ -29,11 +39,7 @@ def test_a_crash_goes_to_sentry_without_customer_key_and_query(start, receiver):
         answer = web.send("POST", f"{ORDERS}?phone=0551234567", body, headers, key=key)
     assert answer.status == 500
 
-    envelopes = eventually(lambda: receiver.of("/api/1/envelope/"))
-    sent = "".join(
-        (gzip.decompress(each.body) if each.headers.get("content-encoding") == "gzip" else each.body).decode()
-        for each in envelopes
-    )
+    sent = sent_to_sentry(receiver)
     event = next(each for each in map(json.loads, sent.splitlines()) if "exception" in each)
     assert event["exception"]["values"][-1]["type"] == "IntegrityError"
     assert "broken" in event["exception"]["values"][-1]["value"]
@@ -41,6 +47,17 @@ def test_a_crash_goes_to_sentry_without_customer_key_and_query(start, receiver):
     assert event["request"] == {"method": "POST"}
     for secret in (NAME, "Bouzidi", PHONE, "0551234567", key[:20], "Didouche"):
         assert secret not in sent
+
+
+def test_arguments_of_commands_stay_here(receiver, db):
+    code = "import django, logging; django.setup(); logging.getLogger('codservice').error('it broke')"
+    dsn = f"http://public@127.0.0.1:{receiver.address[1]}/1"
+    done = run_python("-c", code, "--name", "the-argument", env=environment(SENTRY_DSN=dsn))
+    assert done.returncode == 0, done.stderr
+
+    sent = sent_to_sentry(receiver)
+    assert "it broke" in sent
+    assert "the-argument" not in sent
 
 
 def test_requests_and_tasks_are_traced_by_route_alone(start, receiver):
