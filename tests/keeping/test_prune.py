@@ -75,6 +75,19 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     assert json.loads(output("prune", "--json")) == dict.fromkeys(went, 0) | {"dry_run": False}
 
 
+def test_nothing_is_counted_beforehand(db, monkeypatch):
+    """Counting takes as long as deleting where there is nothing to delete."""
+    asked = []
+
+    def counted(before, *, dry_run):
+        asked.append(dry_run)
+        yield {"things": 0}
+
+    monkeypatch.setitem(SWEEPS, "things", counted)
+    output("prune")
+    assert asked == [False]
+
+
 def test_what_the_feed_shows_keeps_its_deliveries_so_that_a_recovery_repeats_none(webhook, delivery_of):
     for days in (10, 40):
         delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - timedelta(days=days))

@@ -1,6 +1,5 @@
 from argparse import ArgumentParser
 from collections import Counter
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -41,7 +40,8 @@ anonymises customers of orders that ended over CUSTOMER_RETENTION_DAYS ago. Safe
         failed = None
         batches = retention.sweep(kept, dry_run=dry_run)
         if not dry_run:
-            batches = self.progress(batches, total=_batches(kept), unit="batches")
+            place = {name: number for number, name in enumerate(retention.SWEEPS)}
+            batches = self.progress(batches, total=len(place), unit="kinds", end=lambda batch: place[batch[0]])
         try:
             for _, batch in batches:
                 counts.update(batch)
@@ -58,12 +58,3 @@ anonymises customers of orders that ended over CUSTOMER_RETENTION_DAYS ago. Safe
                 self.say("Nothing was changed.")
         if failed:
             raise CommandError(str(failed)) from failed
-
-
-def _batches(kept: timedelta) -> int:
-    """How many batches there will be, as far as can be told."""
-    count = 0
-    with suppress(retention.SweepsFailed):  # the run itself will report it
-        for _ in retention.sweep(kept, dry_run=True):
-            count += 1
-    return count
