@@ -74,13 +74,36 @@ def test_any_number_is_shown_by_one_statement(webhook, delivery_of, django_asser
         assert len(json.loads(output("deliveries", "--json"))) == 3
 
 
-@pytest.mark.parametrize("options", [[], ["--webhook", "{webhook}"]], ids=["of all", "of a webhook"])
-def test_the_newest_are_read_along_an_index(webhook, options):
+@pytest.mark.parametrize(
+    ("options", "index"),
+    [
+        ([], "one_delivery_per_event_and_webhook"),
+        (["--webhook", "{webhook}"], "delivery_log"),
+        (["--account", "{account}"], "delivery_log"),
+    ],
+    ids=["of all", "of a webhook", "of an account"],
+)
+def test_the_newest_are_read_along_an_index(alice, webhook, options, index):
     with CaptureQueriesContext(connection) as queries:
-        output("deliveries", *(option.format(webhook=webhook.id) for option in options))
+        output("deliveries", *(option.format(webhook=webhook.id, account=alice.holder.email) for option in options))
 
-    plan = explain(queries[-1]["sql"], without=["sort", "incremental_sort", "seqscan"])
-    assert "Sort" not in plan.partition("SubPlan")[0], plan
+    plan = explain(queries[-1]["sql"], without=["sort", "incremental_sort", "seqscan"]).partition("SubPlan")[0]
+    assert "Sort" not in plan, plan
+    assert f"using {index} " in plan, plan
+
+
+def test_those_of_an_account_are_the_newest_of_all_its_webhooks(alice, register, webhook, delivery_of):
+    """Also of one that was deleted."""
+    now, deleted = timezone.now(), register(alice)
+    made = [
+        delivery_of(each, "delivered", attempts=1, created_at=now - timedelta(hours=hours))
+        for hours, each in enumerate([webhook, deleted, deleted, webhook])
+    ]
+    registry.delete(alice.id, deleted.id)
+
+    rows = json.loads(output("deliveries", "--account", alice.holder.email, "--limit", "3", "--json"))
+
+    assert [row["id"] for row in rows] == [str(each.id) for each in made[:3]]
 
 
 def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, delivery_of):

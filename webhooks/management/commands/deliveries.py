@@ -1,13 +1,17 @@
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from datetime import datetime
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 import msgspec
 from django.db.models import OuterRef, Subquery
 
 from codservice import commands
+from codservice.accounts.account_argument import find_account
 from webhooks import delivery_arguments
-from webhooks.models import Attempt, Delivery
+from webhooks.models import Attempt, Delivery, Webhook
 
 _COLUMNS = (
     "id", "created_at", "status", "event", "attempt_count", "next_attempt_at", "last_attempt", "last_attempt_ms", "url",
@@ -31,22 +35,7 @@ A receiver has 3000 ms. Times are in UTC."""
         parser.add_argument("--json", action="store_true", help="print an array of objects")
 
     def handle(self, **options: Any) -> None:
-        last = Attempt.objects.filter(delivery_id=OuterRef("pk")).order_by("-number")
-        # Uses the index of the webhook's log or, for all, that of `one_delivery_per_event_and_webhook`, as the console.
-        order = ("-created_at", "-id") if options["webhook"] else ("-event_id", "-webhook_id")
-        deliveries = (
-            delivery_arguments.chosen(options)
-            .with_webhook()
-            .select_related("event")
-            .defer("event__body")
-            .order_by(*order)
-            .annotate(
-                last_failure=Subquery(last.values("failure")[:1]),
-                last_code=Subquery(last.values("status_code")[:1]),
-                last_milliseconds=Subquery(last.values("milliseconds")[:1]),
-            )[: options["limit"]]
-        )
-        rows = [_row(delivery) for delivery in deliveries]
+        rows = [_row(delivery) for delivery in _newest(options)]
         if options["json"]:
             self.print_json(msgspec.to_builtins(rows))  # times exactly as in the API
             return
@@ -55,6 +44,34 @@ A receiver has 3000 ms. Times are in UTC."""
         for row in rows:
             self.stdout.write("  ".join(_shown(row[name]) for name in _COLUMNS))
         self.say(f"Deliveries: {len(rows)}.")
+
+
+def _newest(options: dict[str, Any]) -> Iterable[Delivery]:
+    """The newest of the chosen deliveries, with what `_row` needs.
+
+    They are read along the index of their webhook's log, for an account webhook by webhook, and for all accounts along
+    that of `one_delivery_per_event_and_webhook`, as in the console.
+    """
+    last = Attempt.objects.filter(delivery_id=OuterRef("pk")).order_by("-number")
+    chosen = (
+        delivery_arguments.chosen(options)
+        .with_webhook()
+        .select_related("event")
+        .defer("event__body")
+        .annotate(
+            last_failure=Subquery(last.values("failure")[:1]),
+            last_code=Subquery(last.values("status_code")[:1]),
+            last_milliseconds=Subquery(last.values("milliseconds")[:1]),
+        )
+    )
+    limit, log = options["limit"], chosen.order_by("-created_at", "-id")
+    if options["webhook"]:
+        return log[:limit]
+    if options["account"] is None:
+        return chosen.order_by("-event_id", "-webhook_id")[:limit]
+    webhooks = Webhook.objects.filter(account=find_account(options["account"])).values_list("id", flat=True)
+    logs = (log.filter(webhook_id=webhook)[:limit] for webhook in webhooks)
+    return islice(merge(*logs, key=lambda delivery: (delivery.created_at, delivery.id), reverse=True), limit)
 
 
 def _row(delivery: Delivery) -> dict[str, Any]:
