@@ -33,7 +33,7 @@ def look() -> list[tuple[Any, ...]]:
     return list(Order.objects.order_by("external_id").values_list(*fields))
 
 
-@pytest.mark.parametrize("name", ["samira1", "demo1@example.dz"])
+@pytest.mark.parametrize("name", ["samira1", "Samira1", "demo1@example.dz"])
 def test_beside_a_person_of_a_name_nothing_is_made(name: str) -> None:
     factories.UserFactory(username=name)
     with pytest.raises(CommandError, match=f"Somebody already signs in as {name}"):

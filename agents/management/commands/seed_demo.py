@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.core.management.base import CommandError
 from django.db import IntegrityError
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from agents.backdating import spread_over_time
@@ -82,9 +82,9 @@ Customers who also have orders of another merchant are not called: their demo or
             if options["json"]:
                 self.print_json({"made": False, **told, "orders": account.orders.count()})
             return
-        names = Q(username__in=[email, *users]) | Q(email__iexact=email)
-        if somebody := User.objects.filter(names).first():
-            raise CommandError(f"Somebody already signs in as {somebody.username}. Use another --seed.")
+        for name in (email, *users):
+            if somebody := User.with_name(name).first():
+                raise CommandError(f"Somebody already signs in as {somebody.username}. Use another --seed.")
         chance = Random(seed)  # noqa: S311  (no secret is made of it)
         with self.shown_or_undone():
             password = secrets.token_urlsafe(12)
