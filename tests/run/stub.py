@@ -1,6 +1,7 @@
 """The service with real servers and stand-ins for our own processes: `python -m tests.run.stub`."""
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -105,6 +106,7 @@ if __name__ == "__main__":
         server.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", server.LAST_SECONDS))
         if "TOLD_AT_FORK" in os.environ:
             os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
+        multiprocessing.set_start_method(os.environ.get("STARTED_BY", "fork"))
         serve(Web.from_environ(), f"tests.run.stub:{os.environ.get('APPLICATION', 'application')}")
     elif "worker" in sys.argv:
         time.sleep(3600)

@@ -387,6 +387,13 @@ def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
         eventually(lambda: not is_alive(told))
 
 
+def test_web_processes_are_forked_whatever_pythons_own_way_is():
+    """Since Python 3.14 it is `forkserver`. Others would load everything again, and not hold the folder of counters."""
+    with running_web(STARTED_BY="forkserver") as (_, pid):
+        started = set(eventually(lambda: descendants(pid)).values())
+    assert started == {f"{sys.executable} -m tests.run.stub web "}
+
+
 # granian's thread that collects an ended process is held before it knows of that end, until all are being stopped.
 COLLECTED_AND_NOT_KNOWN = """
 import os, threading
