@@ -88,6 +88,7 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     text=True,
+                    errors="replace",  # it may name a file whose name is in another encoding
                     # If we are killed.
                     preexec_fn=partial(die_with_parent, signal.SIGTERM, os.getpid()),
                 )
@@ -112,7 +113,7 @@ def restore(file: Path) -> None:
     # pg_restore only prints the script. If it wrote by itself, version 17 or newer would begin with a setting that
     # servers before 17 refuse.
     command = [str(find_client("pg_restore", at_least=_major())), "--file=-", "--no-owner", "--no-privileges", "--"]
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
         try:
             with (
                 psycopg.connect(**_target()) as session,  # everything in it is one transaction

@@ -111,6 +111,19 @@ def test_a_program_that_has_much_to_say_is_heard_to_its_end(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == [program]
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("use", [lambda file: dumps.dump(file, tell=lambda count: None), dumps.restore])
+def test_what_a_program_says_in_another_encoding_than_ours_is_told(use, tmp_path, monkeypatch):
+    """As it names a file whose name is in another."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nprintf 'program: error: \\351t\\351\\n' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: program)
+
+    with pytest.raises(dumps.Failed, match=r"^program: error: .t.$"):
+        use(tmp_path / "a.dump")
+
+
 def new_data_folder(path, *, keys=True):
     """Where a service is to be restored: empty, but for the secrets that were kept."""
     path.mkdir(mode=0o700)
