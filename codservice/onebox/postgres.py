@@ -195,6 +195,7 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
             input=text,
             capture_output=True,
             text=True,
+            errors="replace",  # the folder's name, which they tell, may be in another encoding
             cwd=draft,
             env={**os.environ, **ENVIRONMENT},
             # An initdb that is left alone would empty the folder of the next start's.
@@ -294,5 +295,5 @@ def _is_postmaster(pid: int, cluster: Path) -> bool:
         except OSError:
             return False
     command = ["/bin/ps", "-o", "command=", "-p", str(pid)]
-    shown = subprocess.run(command, capture_output=True, text=True)  # noqa: S603 - a number is all that varies
+    shown = subprocess.run(command, capture_output=True, text=True, errors="replace")  # noqa: S603 - a number is all that varies
     return "postgres" in shown.stdout

@@ -35,7 +35,7 @@ class OneBox:
             )
 
     def said(self) -> str:
-        return self.output.read_text()
+        return os.fsdecode(self.output.read_bytes())
 
     def wait_until_up(self) -> "OneBox":
         eventually(lambda: "is up" in self.said() or self.popen.poll() is not None)

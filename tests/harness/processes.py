@@ -1,6 +1,7 @@
 """Processes of this machine, free ports, and the folder in which processes start."""
 
 import contextlib
+import os
 import secrets
 import socket
 from pathlib import Path
@@ -34,7 +35,7 @@ def is_alive(pid: int) -> bool:
 def command_line(pid: int) -> str:
     """The process's command line. Empty when it has ended or is ending."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).replace("\0", " ")
     return ""
 
 

@@ -205,7 +205,7 @@ def nobody():
     pytest.skip("the checkout or Python is not readable to others")
 
 
-@pytest.mark.parametrize(("name", "inside"), [("data", True), ("data, and more", False)])
+@pytest.mark.parametrize(("name", "inside"), [("data", True), ("data, and more", False), (os.fsdecode(b"d\xe9"), True)])
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_runs_as_an_ordinary_user(run, nobody, name, inside):
     """A comma separates hosts for libpq and folders for PostgreSQL, so the socket is then put elsewhere."""
