@@ -265,6 +265,21 @@ def test_what_a_guide_names_is_called_as_it_is_on_its_page(path: Path) -> None:
     assert [name for name in named if name not in texts] == []
 
 
+@pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
+def test_merchants_without_a_developer_read_what_the_menu_under_their_name_has(language: str) -> None:
+    template = (CHECKOUT / "templates/base.html").read_text(encoding="utf-8")
+    menu = template.partition('<details class="menu">')[2].partition("</details>")[0]
+    labels = set(re.findall(r"""{% translate ["'](.+?)["'] %}""", menu)) - {"Console", "Sign out"}
+    folder = "" if language == "en" else language[:2]
+    guide = (CHECKOUT / "docs" / folder / "without-a-developer.md").read_text(encoding="utf-8")
+    with translation.override(language):
+        called = {translation.gettext(label).replace("’", "'") for label in labels}
+
+    assert {"Call script", "Shipping fees", "Calling rules"} < labels
+    named = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", re.sub(r"\s+", " ", guide))
+    assert called - set(named) == set()
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
     source = catalog(CHECKOUT, language)
