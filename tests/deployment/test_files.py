@@ -349,13 +349,25 @@ def test_commands_beside_the_systemd_unit_have_all_of_its_settings(unit: configp
     """With others, `prune` would delete what the service keeps."""
     service = unit["Service"]
     assert "Environment" not in service
-    (command,) = re.findall(r"```sh\nsudo (systemd-run .*?)```", OPERATORS, re.S)
-    words = shlex.split(command)
-    for name, option in (("User", "--uid"), ("WorkingDirectory", "--working-directory")):
-        assert f"{option}={service[name]}" in words
-    assert f"--property=EnvironmentFile={service['EnvironmentFile']}" in words
+    commands = re.findall(r"```sh\n(?:sudo |#!/bin/sh\n)(systemd-run .*?)```", OPERATORS, re.S)
+    assert [shlex.split(each)[-1] for each in commands] == ["check_service", "/var/backups/codservice/$(date +%F).dump"]
+    for command in commands:
+        words = shlex.split(command)
+        for name, option in (("User", "--uid"), ("WorkingDirectory", "--working-directory")):
+            assert f"{option}={service[name]}" in words
+        assert f"--property=EnvironmentFile={service['EnvironmentFile']}" in words
     (settings,) = re.findall(rf"`{service['EnvironmentFile']}`.*?```ini\n(.*?)```", OPERATORS, re.S)
     assert {line.partition("=")[0] for line in settings.splitlines()} <= SETTINGS
+
+
+def test_the_proxy_in_front_of_the_systemd_unit_serves_its_host_and_keeps_its_figures() -> None:
+    (settings,) = re.findall(r"`/etc/codservice.env`.*?```ini\n(.*?)```", OPERATORS, re.S)
+    (host,) = re.findall(r"^ALLOWED_HOSTS=(.+)$", settings, re.M)
+    (listening,) = re.findall(r"^\| `HOST`, `PORT` \| `(.+?)`, `(.+?)` \|", OPERATORS, re.M)
+    (caddyfile,) = re.findall(r"`/etc/caddy/Caddyfile`:\n\n```text\n(.*?)```", OPERATORS, re.S)
+
+    directives = ["respond /metrics 404", f"reverse_proxy {':'.join(listening)}"]
+    assert [line.strip() for line in caddyfile.splitlines()] == [f"{host} {{", *directives, "}"]
 
 
 def test_secrets_that_are_changed_are_all_that_hold_the_passwords(tmp_path: Path) -> None:
