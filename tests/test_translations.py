@@ -202,6 +202,7 @@ ELSEWHERE = {
         r"[ال]لبتّ?(?!\w)": "حسم",
         r"نقرة": "ضغطة",
         "دون رد": "بلا رد",
+        "العناوين": "أسماء الأعمدة: العنوان is the column of addresses",
         r"وصلت(?!ك)": "سُجّلت: an order that has arrived is a delivered one",
         r"%\((name|holder)\)s (لا )?ي": "a verb that fits women too, such as عند %(name)s",
     },
