@@ -1,7 +1,9 @@
 """What README and docs say is true: their commands run, their tables are complete."""
 
 import re
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +131,42 @@ def test_links_between_the_files_lead_somewhere() -> None:
     for page in [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_before_an_upgrade_the_changelogs_new_lines_are_shown(tmp_path: Path) -> None:
+    step = OPERATORS.partition("\n## Upgrade\n")[2].partition("\n2. ")[0]
+    commands = re.findall(r"`(git [^`]+)`", step)
+    ours, installed = tmp_path / "ours", tmp_path / "installed"
+
+    def run(folder: Path, command: str) -> str:
+        git = command.replace("git ", "git -c user.name=nobody -c user.email=nobody@example.dz ", 1)
+        return subprocess.run(shlex.split(git), cwd=folder, capture_output=True, text=True, check=True).stdout
+
+    def release(*lines: str) -> None:
+        for name in ("CHANGELOG.md", "code"):
+            (ours / name).write_text("".join(f"{line}\n" for line in lines))
+        run(ours, "git add .")
+        run(ours, "git commit -m new")
+
+    ours.mkdir()
+    run(ours, "git init")
+    release("- before")
+    run(tmp_path, "git clone ours installed")
+    release("- since", "- before")
+
+    shown = "".join(run(installed, command) for command in commands)
+
+    assert re.findall(r"^[+-](?![+-]{2} ).*", shown, re.M) == ["+- since"]
+    assert shown.count("diff --git") == 1
+
+
+def test_versions_are_spoken_of_once_there_are_some() -> None:
+    changelog = (CHECKOUT / "CHANGELOG.md").read_text()
+    are_numbered = re.findall(r"^## (.+)$", changelog, re.M) != ["Unreleased"]
+
+    assert ("No version has a number yet" in changelog) is not are_numbered
+    assert ("No version has a number yet" in (CHECKOUT / "docs/changes.md").read_text()) is not are_numbered
+    assert ("Aucune version n'a encore de numéro" in (CHECKOUT / "docs/fr/changes.md").read_text()) is not are_numbered
 
 
 @pytest.mark.parametrize("page", ["docs/regions.md", "docs/fr/regions.md"])
