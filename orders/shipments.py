@@ -41,8 +41,9 @@ class Shipment:
 
 
 def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | None = None) -> list[bool | Refused]:
-    """Move many orders to where a courier says they are, one after the other, in one transaction of five statements.
+    """Move many orders to where a courier says they are, one after the other.
 
+    One transaction, of at most three statements however many the orders: two, and one to look up external ids.
     Returns for each whether its order moved, or why it is refused; False means that it is there already, or has passed
     it. Couriers leave steps out: an order also makes the moves between, if the actor may make all of them. With
     `account_id`, other accounts' orders do not exist; without it, test orders do not.
