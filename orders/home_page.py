@@ -214,14 +214,16 @@ class Share(NamedTuple):
 
 
 def _shares(rows: list[tuple[str, int]]) -> dict[str, Any]:
+    """The first rows as shares of them all, for a table and a chart."""
     whole = sum(count for _name, count in rows)
-    shares = [Share(name, count, _rate(count, whole)) for name, count in rows]
+    shares = [Share(name, count, _rate(count, whole)) for name, count in rows[:MOST_ROWS]]
     is_rate = whole >= FEWEST_FOR_A_RATE  # otherwise the text already begins with the count
     bars = [
         Bar(share.name, [share.count], f"{counted(share.count)} · {share.text}" if is_rate else share.text)
         for share in shares
     ]
-    return {"table": shares[:MOST_ROWS], "whole": whole, "bars": charts.rows(bars)}
+    left_out = max(len(rows) - MOST_ROWS, 0)
+    return {"table": shares, "whole": whole, "left_out": left_out, "bars": charts.rows(bars)}
 
 
 def _waits(summary: Summary) -> dict[str, Any]:

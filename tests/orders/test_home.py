@@ -195,6 +195,16 @@ def test_what_there_is_too_much_of_is_together(
         sum_up_days()
 
 
+def test_the_page_says_how_many_reasons_only_the_file_has(browser: Client, alice: Account) -> None:
+    for number in range(home_page.MOST_ROWS + 2):
+        lifecycle.cancel(make_order(alice).id, actor=SUPERVISOR, reason=f"reason {number}")
+    text = page(browser)
+    assert text.count('data-label="Share"') == home_page.MOST_ROWS
+    assert text.count("2 more are in the file.") == 1
+    assert "3.0 %" in text, "of all"
+    assert len(file(browser, "reason")) == home_page.MOST_ROWS + 2
+
+
 @pytest.mark.parametrize(
     "query", ["?first=x", "?first=2026-02-02&last=2026-01-01", "?first=2020-01-01&last=2026-01-01"]
 )
