@@ -251,7 +251,7 @@ MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE = 20, 64, 255  # of a li
 
 
 class OrderItem(models.Model):
-    """A line of an order. Name and price stay as they were ordered."""
+    """A line of an order. Name and price do not follow the catalog."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = account_column()
@@ -281,7 +281,7 @@ class OrderItem(models.Model):
 
 
 class StatusChange(models.Model):
-    """A move in an order's history. Never changed, except that `orders.anonymising` empties the reason."""
+    """A move in an order's history. Never changed, but `orders.anonymising` shortens reasons to what has a button."""
 
     account = account_column()
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="status_changes", db_index=False)
