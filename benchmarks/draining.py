@@ -22,8 +22,8 @@ import django
 django.setup()
 
 from django.conf import settings  # noqa: E402
-from django.db import connection  # noqa: E402
 
+from codservice import postgresql  # noqa: E402
 from webhooks import secrets  # noqa: E402
 from webhooks.engine import WINDOW, engine  # noqa: E402
 from webhooks.sender import Post, Sender  # noqa: E402
@@ -71,20 +71,19 @@ def neighbour(webhook_id: str, seconds: float, body: str) -> dict[str, float]:
     threading.Thread(target=_keep_draining, daemon=True).start()
     end = time.perf_counter() + seconds
     count = 0
-    with connection.cursor() as cursor:
-        while time.perf_counter() < end:
-            cursor.execute(
-                "WITH event AS (INSERT INTO webhooks_event (id, account_id, kind, body, created_at) SELECT"
-                " gen_random_uuid(), account_id, 'order.confirmed', %s, now() FROM webhooks_webhook WHERE id = %s"
-                " RETURNING id, account_id)"
-                " INSERT INTO webhooks_delivery (id, account_id, webhook_id, event_id, status, attempt_count,"
-                " retries_left, next_attempt_at, created_at)"
-                " SELECT gen_random_uuid(), account_id, %s, id, 'pending', 0, 3, now(), clock_timestamp() FROM event",
-                [body, webhook_id, webhook_id],
-            )
-            engine.wake_up()
-            count += 1
-            time.sleep(0.005)
+    while time.perf_counter() < end:
+        postgresql.execute(
+            "WITH event AS (INSERT INTO webhooks_event (id, account_id, kind, body, created_at) SELECT"
+            " gen_random_uuid(), account_id, 'order.confirmed', %s, now() FROM webhooks_webhook WHERE id = %s"
+            " RETURNING id, account_id)"
+            " INSERT INTO webhooks_delivery (id, account_id, webhook_id, event_id, status, attempt_count,"
+            " retries_left, next_attempt_at, created_at)"
+            " SELECT gen_random_uuid(), account_id, %s, id, 'pending', 0, 3, now(), clock_timestamp() FROM event",
+            [body, webhook_id, webhook_id],
+        )
+        engine.wake_up()
+        count += 1
+        time.sleep(0.005)
     time.sleep(1)
     return {"sent": count}
 

@@ -8,11 +8,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, repeat
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from psycopg.errors import QueryCanceled
 
+from codservice import postgresql
 from codservice.errors import Invalid, Refused
 
 SEARCH_SECONDS = 2  # per statement; all others have 30 and more
@@ -35,22 +36,20 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> It
     """
     try:
         with transaction.atomic():
-            with connection.cursor() as cursor:
-                deadline = time.monotonic() + patience
-                while True:
-                    cursor.execute(
-                        "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)),"
-                        " set_config('statement_timeout', %s, true),"
-                        # The best plan depends on how many rows have the text, so no generic plan is good.
-                        " set_config('plan_cache_mode', 'force_custom_plan', true)",
-                        [f"search {account_id}", f"{SEARCH_SECONDS}s"],
-                    )
-                    (is_ours, *_settings) = cursor.fetchone()
-                    if is_ours:
-                        break
-                    if time.monotonic() >= deadline:
-                        raise StillSearching
-                    time.sleep(0.05)
+            deadline = time.monotonic() + patience
+            while True:
+                (is_ours, *_settings) = postgresql.row(
+                    "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)),"
+                    " set_config('statement_timeout', %s, true),"
+                    # The best plan depends on how many rows have the text, so no generic plan is good.
+                    " set_config('plan_cache_mode', 'force_custom_plan', true)",
+                    [f"search {account_id}", f"{SEARCH_SECONDS}s"],
+                )
+                if is_ours:
+                    break
+                if time.monotonic() >= deadline:
+                    raise StillSearching
+                time.sleep(0.05)
             yield
     except OperationalError as error:
         if not isinstance(error.__cause__, QueryCanceled):

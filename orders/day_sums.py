@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from codservice import days, postgresql
 from orders import daily
@@ -91,17 +91,17 @@ SET {", ".join(f"{name} = {kept(name, f'figure.{name} + EXCLUDED.{name}')}" for 
 OVER_ALL: dict[str, Callable[[], bool]] = {}
 
 
-def complete_until(cursor: Any) -> datetime:
+def complete_until() -> datetime:
     """The moment before which nothing more can be written without a trigger noting it, unless the clock is set back."""
-    cursor.execute(_BEGAN)
-    return cursor.fetchone()[0]
+    (at,) = postgresql.row(_BEGAN)
+    return at
 
 
-def take_changed(cursor: Any, account_id: UUID | None) -> tuple[set[date], bool]:
+def take_changed(account_id: UUID | None) -> tuple[set[date], bool]:
     """Delete the notes of up to STEP changed days; return the days, and whether more may be noted."""
     whose = "IS NULL" if account_id is None else "= %(account)s"
-    cursor.execute(_TAKE_CHANGED.format(whose=whose), {"account": account_id, "step": STEP})
-    changed = {day for (day,) in cursor.fetchall()}
+    taken = postgresql.rows(_TAKE_CHANGED.format(whose=whose), {"account": account_id, "step": STEP})
+    changed = {day for (day,) in taken}
     return changed, len(changed) == STEP
 
 
@@ -121,23 +121,22 @@ def sum_up(account_id: UUID) -> bool:
     postgresql.execute(
         "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
     )
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
+    with transaction.atomic():
+        found = postgresql.row(
             "SELECT until, until > clock_timestamp() - %(set_back)s FROM orders_summedup"
             " WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED",
             parameters,
         )
-        if not (found := cursor.fetchone()):
+        if not found:
             return False
         until, is_ahead = found
         postgresql.take_time()  # in vain it would be tried every minute, before all others
         # Separate statements, so that each sees at least what the one before it has found.
-        over = complete_until(cursor) - daily.SET_BACK
-        again, more = take_changed(cursor, account_id)
+        over = complete_until() - daily.SET_BACK
+        again, more = take_changed(account_id)
         if is_first := until is None:
-            cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
-            cursor.execute(_FIRST, parameters)
-            (first,) = cursor.fetchone()
+            postgresql.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
+            (first,) = postgresql.row(_FIRST, parameters)
             until = over if first is None else min(over, days.start_of(first))
         if is_ahead:  # the clock was set back: what happens now may be dated before `until`
             first_ahead, last_ahead = (at.astimezone(days.ALGIERS).date() for at in (over, until))
@@ -145,12 +144,12 @@ def sum_up(account_id: UUID) -> bool:
             until = over
         end = max(until, min(over, until + timedelta(days=STEP)))
         if is_first or again or until < end:
-            cursor.execute(
+            postgresql.execute(
                 "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
                 parameters | {"days": list(again)},
             )
-            cursor.execute(_SUM_UP, daily.parameters(account_id, days=list(again), until=until, end=end))
-            cursor.execute(
+            postgresql.execute(_SUM_UP, daily.parameters(account_id, days=list(again), until=until, end=end))
+            postgresql.execute(
                 "UPDATE orders_summedup SET until = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
             )
     return more or end < over

@@ -97,11 +97,9 @@ DELETE FROM orders_searchchange WHERE id IN (
 
 def due() -> list[UUID]:
     """The accounts for which `index` may have something to do."""
-    with connection.cursor() as cursor:
-        cursor.execute(_FORGET)
-        cursor.execute(_GROWN, [FEW])
-        cursor.execute("SELECT account_id FROM orders_searchable")
-        return [account_id for (account_id,) in cursor.fetchall()]
+    postgresql.execute(_FORGET)
+    postgresql.execute(_GROWN, [FEW])
+    return [account_id for (account_id,) in postgresql.rows("SELECT account_id FROM orders_searchable")]
 
 
 def index(account_id: UUID) -> bool:
@@ -111,33 +109,33 @@ def index(account_id: UUID) -> bool:
     False.
     """
     mine = Order.objects.filter(account_id=account_id)
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
+    with transaction.atomic():
+        found = postgresql.row(
             "SELECT through, through > clock_timestamp() - %s FROM orders_searchable WHERE account_id = %s"
             " FOR UPDATE SKIP LOCKED",
             [daily.SET_BACK, account_id],
         )
-        if not (found := cursor.fetchone()):
+        if not found:
             return False
         through, is_ahead = found
         if is_ahead:  # the clock was set back: what comes now may be dated before `through`, so begin anew
-            cursor.execute("UPDATE orders_searchable SET through = NULL WHERE account_id = %s", [account_id])
+            postgresql.execute("UPDATE orders_searchable SET through = NULL WHERE account_id = %s", [account_id])
             through = None
         # Separate statements, so that each sees at least what the one before it has found.
-        over = day_sums.complete_until(cursor) - daily.SET_BACK
-        cursor.execute(_TAKE_CHANGED, [account_id, STEP])
-        changed = [order_id for (order_id,) in cursor.fetchall()]
+        over = day_sums.complete_until() - daily.SET_BACK
+        changed = [order_id for (order_id,) in postgresql.rows(_TAKE_CHANGED, [account_id, STEP])]
         new = Q() if through is None else Q(created_at__gt=through)
         in_order = mine.filter(new, created_at__lt=over).order_by("created_at", "id")
         ends = in_order.values_list("created_at", flat=True)[STEP - 1 : STEP]
         chosen = Q(id__in=changed)
         for end in ends:
             chosen |= new & Q(created_at__lte=end)
-            cursor.execute("UPDATE orders_searchable SET through = %s WHERE account_id = %s", [end, account_id])
+            postgresql.execute("UPDATE orders_searchable SET through = %s WHERE account_id = %s", [end, account_id])
         orders = list(mine.filter(chosen).values_list("id", *map(Upper, _TEXTS)))
         gone = [*changed, *(order_id for order_id, *_ in orders)]
-        cursor.execute("DELETE FROM orders_ordertrigrams WHERE order_id = ANY(%s)", [gone])
-        with cursor.copy("COPY orders_ordertrigrams (order_id, account_id, trigrams) FROM STDIN") as copy:
+        postgresql.execute("DELETE FROM orders_ordertrigrams WHERE order_id = ANY(%s)", [gone])
+        copying = "COPY orders_ordertrigrams (order_id, account_id, trigrams) FROM STDIN"
+        with connection.cursor() as cursor, cursor.copy(copying) as copy:
             for order_id, *texts in orders:
                 copy.write_row((order_id, account_id, _hashes(account_id, texts)))
     return bool(ends) or len(changed) == STEP

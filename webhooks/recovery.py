@@ -13,11 +13,11 @@ from http import HTTPStatus
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from codservice import stops
+from codservice import postgresql, stops
 from codservice.errors import Refused
 from webhooks import delivery, events, feed, resending, wakeup
 from webhooks.models import Recovery, Webhook
@@ -154,12 +154,11 @@ def recover(
     Raises Webhook.DoesNotExist, events.WebhookOff, StillRecovering.
     """
     id_ = uuid7()
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
+    with transaction.atomic(durable=True):
         # Later changes are not part of it. The minute is for changes that are dated after the one before them.
-        cursor.execute(_BEGIN_ALONE, [until, webhook_id])
-        until, _lock = cursor.fetchone()
+        until, _lock = postgresql.row(_BEGIN_ALONE, [until, webhook_id])
         first, last = since - feed.LONGEST_TRANSACTION, until + feed.LONGEST_TRANSACTION
-        cursor.execute(
+        is_begun = postgresql.row(
             _BEGIN,
             {
                 "id": id_,
@@ -174,7 +173,6 @@ def recover(
                 "last_id": feed.first_id(last),
             },
         )
-        is_begun = cursor.fetchone()
         if is_begun and note:
             note()
     if not is_begun:
@@ -240,15 +238,14 @@ def _step_or_later(id_: UUID) -> _Step:
 
 
 def _step(id_: UUID) -> _Step:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_LOCK, {"id": id_, "held_for": delivery.HELD_OFF_FOR})
-        recoveries, webhooks, _timeout = cursor.fetchone()
+    with transaction.atomic():
+        recoveries, webhooks, _timeout = postgresql.row(_LOCK, {"id": id_, "held_for": delivery.HELD_OFF_FOR})
         if not recoveries:  # another worker is at it, or it is over
             return _Step(0, is_over=not Recovery.objects.filter(id=id_).exists(), has_more=False)
         deliveries, looked_at, is_end = 0, 0, True
         if webhooks:
-            cursor.execute(_STEP, {"id": id_, "batch": BATCH, "retries": RETRIES, "most": resending.MOST_ATTEMPTS})
-            deliveries, looked_at, is_end = cursor.fetchone()
+            values = {"id": id_, "batch": BATCH, "retries": RETRIES, "most": resending.MOST_ATTEMPTS}
+            deliveries, looked_at, is_end = postgresql.row(_STEP, values)
         is_over = is_end and looked_at < BATCH
         if is_over:
             Recovery.objects.filter(id=id_).delete()

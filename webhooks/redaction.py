@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
-
+from codservice import postgresql
 from codservice.long_lists import IsOneOf
 from codservice.wire import dump_json, load_json
 from webhooks import delivery
@@ -71,17 +70,15 @@ def events_of(account_id: UUID, orders: Collection[UUID], *, since: int = -1) ->
     """
     found: dict[UUID, list[UUID]] = {order: [] for order in orders}
     ids = [*map(str, found)]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT webhooks_feed_horizon()")
-        horizon = cursor.fetchone()[0]
-        for kind in _ORDER_KINDS:
-            place, size = (since, "-infinity", UUID(int=0)), _PAGE
-            while size == _PAGE:
-                after = dict(zip(("position", "at", "id"), place, strict=True))
-                cursor.execute(_FIND, {"account_id": account_id, "kind": kind, "orders": ids, "page": _PAGE, **after})
-                events, size, *place = cursor.fetchone() or ([], 0, *place)
-                for order, event in events:
-                    found[UUID(order)].append(UUID(event))
+    (horizon,) = postgresql.row("SELECT webhooks_feed_horizon()")
+    for kind in _ORDER_KINDS:
+        place, size = (since, "-infinity", UUID(int=0)), _PAGE
+        while size == _PAGE:
+            after = dict(zip(("position", "at", "id"), place, strict=True))
+            values = {"account_id": account_id, "kind": kind, "orders": ids, "page": _PAGE, **after}
+            events, size, *place = postgresql.row(_FIND, values) or ([], 0, *place)
+            for order, event in events:
+                found[UUID(order)].append(UUID(event))
     return Found(account_id, found, horizon)
 
 
@@ -105,10 +102,9 @@ def overwrite(
     if not changed:
         return  # and hold nobody up
     ids = [each["id"] for each in changed]
-    with connection.cursor() as cursor:
-        cursor.execute(_OVERWRITE, [dump_json(changed).decode()])  # first, since that may be megabytes
-        # A claim that has begun sees the bodies as they were, and would find the deliveries free after the commit. So
-        # it ends before, and its attempts are forgotten too.
-        delivery.hold_off_claims()
-        cursor.execute(_LOCK, [ids])
-        cursor.execute(_FORGET, [ids])
+    postgresql.execute(_OVERWRITE, [dump_json(changed).decode()])  # first, since that may be megabytes
+    # A claim that has begun sees the bodies as they were, and would find the deliveries free after the commit. So it
+    # ends before, and its attempts are forgotten too.
+    delivery.hold_off_claims()
+    postgresql.execute(_LOCK, [ids])
+    postgresql.execute(_FORGET, [ids])

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
@@ -249,16 +249,15 @@ def _wait_for_begun(webhook_id: UUID, *, since: float) -> None:
     """
     until = since + CLAIM_TO_POST.total_seconds()
     try:
-        with connection.cursor() as cursor:
-            while time.monotonic() < until:
-                # A claim that was made longer ago has begun its post: only the answer is still to come.
-                cursor.execute(
-                    "SELECT EXISTS (SELECT FROM webhooks_claim WHERE webhook_id = %s AND until > now() + %s)",
-                    [webhook_id, delivery.LEASE - CLAIM_TO_POST],
-                )
-                if not cursor.fetchone()[0]:
-                    return
-                time.sleep(0.01)
+        while time.monotonic() < until:
+            # A claim that was made longer ago has begun its post: only the answer is still to come.
+            (is_claimed,) = postgresql.row(
+                "SELECT EXISTS (SELECT FROM webhooks_claim WHERE webhook_id = %s AND until > now() + %s)",
+                [webhook_id, delivery.LEASE - CLAIM_TO_POST],
+            )
+            if not is_claimed:
+                return
+            time.sleep(0.01)
     except DatabaseError as error:
         logger.warning("waiting as long as attempts to webhook %s may need to begin: %s", webhook_id, error)
         time.sleep(max(until - time.monotonic(), 0.0))

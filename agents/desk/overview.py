@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import Case, QuerySet, Value, When
 from django.utils.translation import gettext as _
 
@@ -200,9 +199,7 @@ class NextCall(NamedTuple):
 def next_call(agent: User) -> NextCall | None:
     """When the agent will next be served a customer, if nobody is due now. None when nothing is planned."""
     values = {"agent": agent.id, "most": COUNTED_TO, **hours.parameters()}
-    with connection.cursor() as cursor:
-        for ahead in DAYS_AHEAD:
-            cursor.execute(_NEXT_DUE, values | {"days": ahead})
-            if row := cursor.fetchone():
-                return NextCall(*row)
+    for ahead in DAYS_AHEAD:
+        if found := postgresql.row(_NEXT_DUE, values | {"days": ahead}):
+            return NextCall(*found)
     return None

@@ -18,12 +18,11 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Annotated
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from agents.models import CallFigure
 from agents.supervision.medians import median
-from codservice import days
-from codservice.postgresql import take_time
+from codservice import days, postgresql
 from orders import day_sums
 from orders.cancel_reasons import counted_as
 from orders.daily import STEP, added_up, amount_of, columns, count_of, lines_of
@@ -224,31 +223,29 @@ def sum_up() -> bool:
 
     Runs in one transaction, one at a time. While another is running, it does nothing and returns False.
     """
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SUMMING])
-        if not cursor.fetchone()[0]:
+    with transaction.atomic():
+        (is_ours,) = postgresql.row("SELECT pg_try_advisory_xact_lock(%s)", [_SUMMING])
+        if not is_ours:
             return False
-        take_time()
+        postgresql.take_time()
         # Separate statements: each sees data no older than what the one before found out.
-        until = day_sums.complete_until(cursor) - PUNCTUAL
+        until = day_sums.complete_until() - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()
-        changed, is_more_changed = day_sums.take_changed(cursor, None)
+        changed, is_more_changed = day_sums.take_changed(None)
         # Days that are not over were summed up while the clock was ahead.
-        cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [list(changed), today])
-        again = [day for (day,) in cursor.fetchall()]
+        summed = "SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s"
+        again = [day for (day,) in postgresql.rows(summed, [list(changed), today])]
         if ahead := [day for day in again if day >= today]:  # a trigger then removes the part as well
-            cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [ahead])
-        cursor.execute(_MISSING, {"today": today, "most": STEP})
-        missing = [day for (day,) in cursor.fetchall()]
+            postgresql.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [ahead])
+        missing = [day for (day,) in postgresql.rows(_MISSING, {"today": today, "most": STEP})]
         more = is_more_changed or len(missing) == STEP
-        cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [missing])
+        postgresql.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [missing])
         ends = {day: days.end_of(day) for day in (*missing, *again) if day < today}
-        cursor.execute(_END_PART, [today, list(changed), until - day_sums.LATE, until])
-        cursor.execute(_BEGIN_PART, [today, until])
-        if cursor.rowcount:
+        postgresql.execute(_END_PART, [today, list(changed), until - day_sums.LATE, until])
+        if postgresql.execute(_BEGIN_PART, [today, until]):
             ends[today] = until
         if ends:
-            cursor.execute("DELETE FROM agents_callfigure WHERE day = ANY(%s)", [list(ends)])
+            postgresql.execute("DELETE FROM agents_callfigure WHERE day = ANY(%s)", [list(ends)])
             starts = [days.start_of(day) for day in ends]
-            cursor.execute(_SUM_UP, {"starts": starts, "ends": list(ends.values()), **VALUES})
+            postgresql.execute(_SUM_UP, {"starts": starts, "ends": list(ends.values()), **VALUES})
     return more

@@ -9,10 +9,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import OperationalError
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
+from codservice import postgresql
 from codservice.accounts.key_format import LIVE, TEST, digest_of, key_in
 
 # How long a key that was found is trusted. Under load this makes one lookup a second and process, not one a request,
@@ -85,15 +86,13 @@ def is_known(text: str) -> bool:
 
 def _look_up(digest: bytes) -> tuple[Key, float] | None:
     """The key, and the seconds until it expires by the database's clock."""
-    with connection.cursor() as cursor:
-        cursor.execute(_FIND, [digest])
-        row = cursor.fetchone()
-        if row is None or not hmac.compare_digest(bytes(row[9]), digest):
-            return None
-        *found, is_used_anew, seconds_left = row
-        if is_used_anew:
-            with suppress(OperationalError):  # a database that takes no writes can still be read
-                cursor.execute(_NOTE, [found[0]])
+    row = postgresql.row(_FIND, [digest])
+    if row is None or not hmac.compare_digest(bytes(row[9]), digest):
+        return None
+    *found, is_used_anew, seconds_left = row
+    if is_used_anew:
+        with suppress(OperationalError):  # a database that takes no writes can still be read
+            postgresql.execute(_NOTE, [found[0]])
     id_, name, prefix, account_id, account_name, is_test, scopes, rate_limit, expires_at, _ = found
     key = Key(
         id=id_,

@@ -64,10 +64,10 @@ def sessions() -> str:
 def disk() -> str:
     """PostgreSQL cannot tell how full its disk is, only whether a file can grow, so make it spill a sort to disk."""
     try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL work_mem = '64kB'")
+        with transaction.atomic():
+            postgresql.execute("SET LOCAL work_mem = '64kB'")
             # 1 MB, which nobody misses if there is any room left.
-            cursor.execute(
+            postgresql.execute(
                 "SELECT count(row) FROM"
                 " (SELECT repeat('x', 8000) || n AS row FROM generate_series(1, 128) AS n ORDER BY -n) AS rows"
             )

@@ -133,9 +133,8 @@ def restore(file: Path) -> None:
         except psycopg.Error as error:
             raise Failed(str(error).partition("\n")[0]) from error
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SET statement_timeout = 0")  # large tables on a slow disk take their time
-            cursor.execute("ANALYZE")
+        postgresql.execute("SET statement_timeout = 0")  # large tables on a slow disk take their time
+        postgresql.execute("ANALYZE")
     except DatabaseError:  # autovacuum will do it
         connection.close()  # it may be broken
 

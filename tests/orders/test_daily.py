@@ -329,8 +329,7 @@ def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None
     """Uses a zone whose midnight falls between the start of a transaction and now. Zones have whole seconds."""
 
     def over() -> date:
-        with connection.cursor() as cursor:
-            return (day_sums.complete_until(cursor) + timedelta(seconds=ahead)).date() - timedelta(days=1)
+        return (day_sums.complete_until() + timedelta(seconds=ahead)).date() - timedelta(days=1)
 
     with open_transaction(lambda: one("SELECT now()")) as start:
         midnight = start.replace(microsecond=0) + timedelta(seconds=1)
