@@ -20,26 +20,38 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
     """Yield the path of a draft that only we can read, which becomes `path` at the end of the block.
 
     An exception in the block removes the draft. A process that is killed leaves it. Raises OSError, and unless it
-    `replaces` files, FileExistsError if anything has either name, even a link that leads nowhere.
+    `replaces` files, FileExistsError if anything has either name, even a link that leads nowhere. If another `replaces`
+    the draft meanwhile, that one becomes `path`, and this one raises FileExistsError.
     """
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     draft = draft_of(path)
     if replaces:
         draft.unlink(missing_ok=True)
-    is_ours = False
+    ours: int | None = None
     try:
         with stops_wait():
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            is_ours = True  # and while it exists, so is the other name
+            ours = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         if not replaces and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         yield draft
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
+        if not _is_at(draft, ours):
+            raise FileExistsError(errno.EEXIST, "another run has begun to write it", str(path))
+        os.fsync(ours)
         draft.replace(path)
         keep_name(path)
     except BaseException:
-        if is_ours:
-            draft.unlink(missing_ok=True)
+        if ours is not None and _is_at(draft, ours):
+            draft.unlink()
         raise
+    finally:
+        if ours is not None:
+            os.close(ours)
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Whether `path` names this open file, and not one that was put in its place."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file))
+    except FileNotFoundError:
+        return False

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from threading import Event
@@ -23,6 +24,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.files import file_command
+from codservice.files.new_file import draft_of, new_file
 from codservice.files.safe_csv import SafeWriter
 from codservice.files.tables import Row, Table
 from inventory.models import Product
@@ -181,6 +183,25 @@ def test_a_report_is_written_where_a_link_leads(alice: Account, write: Any, tmp_
     assert report.is_symlink()
     assert "quantity" in target.read_text()
     assert not target.is_symlink()
+
+
+def test_of_two_runs_with_one_report_the_later_writes_it(
+    alice: Account, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The earlier used to rename what the later had written so far, which then failed."""
+    report, whole = tmp_path / "r.csv", OrderRows.take_in
+    draft_of(report).write_text("of a killed run")
+    with ExitStack() as later:
+
+        def begin_another(*args: Any) -> Any:
+            later.enter_context(new_file(report, replaces=True)).write_text("the later one's")
+            return whole(*args)
+
+        monkeypatch.setattr(OrderRows, "take_in", begin_another)
+        _, problem = interrupted(write([row(quantity="0")]), alice, "--report", str(report))
+        assert problem.startswith(f"{report} cannot be used: another run has begun to write it. Run the same command")
+        assert not report.exists()
+    assert (report.read_text(), [*tmp_path.glob("r.csv*")]) == ("the later one's", [report])
 
 
 def test_what_a_person_reads(alice: Account, write: Any) -> None:
