@@ -80,8 +80,8 @@ def _announced(request: HttpRequest, account: Account, kind: str) -> JsonRespons
 
 
 def _page(request: HttpRequest, account: Account, kind: str, error: str = "") -> HttpResponse:
-    uploads = Upload.objects.filter(account=account).order_by("-created_at", "-id")
-    is_open = Q(status__in=Upload.OPEN)  # of every kind and age: they keep further files out
+    uploads = Upload.objects.filter(account=account, kind__in=KINDS).order_by("-created_at", "-id")
+    is_open = Q(status__in=Upload.OPEN)  # of every kind known here, and age: they keep further files out
     ended = NewestFirst(uploads.filter(~is_open, kind=kind), before=request.GET.get("before", ""))
     shown = [*uploads.filter(is_open), *ended.rows]
     context = {

@@ -3,8 +3,8 @@
 Rows are taken in by batches. A batch, its outcome and the progress in the file are committed in one transaction that
 locks the upload's row. So a worker may be killed at any time: the next one goes on after the last batch, and no row is
 taken in twice, whether it has a number or not. A claim says which worker has the upload. It runs out, and only the
-current claim may write. During an upgrade workers of two versions may claim a file: one that does not know all of its
-columns leaves it alone, and lets its claim run out.
+current claim may write. During an upgrade workers of two versions may claim a file: one that does not know its kind, or
+all of its columns, leaves it alone, and lets its claim run out.
 
 When the same person sends a file again while it is under way, the earlier upload ends once the later one has come as
 far. What the earlier has taken in stays, and the later begins at the first row: orders that have a number count as
@@ -78,7 +78,7 @@ class _SentAgain(Exception):
 
 
 class _OfAnotherVersion(Exception):
-    """The columns were matched by a newer version that knows more of them. Its workers will take in all of them."""
+    """A newer version knows this kind of file, or has matched columns that it knows. Its workers will take it in."""
 
 
 def go_on() -> int:
@@ -102,10 +102,12 @@ def _claim() -> Upload | None:
 
 def _work_at(upload: Upload) -> None:
     try:
-        if upload.tries > MOST_TRIES or upload.kind not in KINDS:
+        if upload.tries > MOST_TRIES:
             _end(upload, Status.FAILED, _GIVEN_UP)
         elif _is_closed(upload.account_id):
             _end(upload, Status.STOPPED)
+        elif upload.kind not in KINDS:
+            raise _OfAnotherVersion(f"upload {upload.id} is of a kind unknown here: {upload.kind}")
         else:
             _need_newest(upload)
             if upload.status == Status.READING:

@@ -348,22 +348,33 @@ def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatc
     assert "We could not continue with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
-@pytest.mark.parametrize("newer", [{"mapping": {"weight": 6}}, {"constants": {"weight": "2"}}], ids=str)
-def test_a_worker_takes_in_no_file_with_a_column_that_it_does_not_know(browser: Client, newer: dict[str, Any]) -> None:
-    """The column is from a newer version, started beside this one or run before a downgrade."""
+@pytest.mark.parametrize(
+    "newer", [{"mapping": {"weight": 6}}, {"constants": {"weight": "2"}}, {"kind": "later"}], ids=str
+)
+def test_a_worker_takes_in_no_file_with_what_it_does_not_know(browser: Client, newer: dict[str, Any]) -> None:
+    """The column or the kind is from a newer version, started beside this one or run before a downgrade."""
     upload = send(browser, csv_of([row()]))
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
     upload.refresh_from_db()
     as_matched = {name: getattr(upload, name) for name in newer}
-    Upload.objects.update(**{name: as_matched[name] | more for name, more in newer.items()})
+    Upload.objects.update(**newer)
 
-    with pytest.raises(processing._OfAnotherVersion, match="weight"):
+    with pytest.raises(processing._OfAnotherVersion, match=r"weight|later"):
         processing.go_on()
     assert (Order.objects.count(), processing.go_on()) == (0, 0), "it waits for another worker"
 
-    Upload.objects.update(**as_matched, claimed_until=Now() - timedelta(seconds=1))  # columns that this version knows
+    Upload.objects.update(**as_matched, claimed_until=Now() - timedelta(seconds=1))  # what this version knows
     processing.go_on()
     assert (Order.objects.count(), Upload.objects.get().status) == (1, Status.DONE)
+
+
+def test_a_page_shows_no_file_of_a_kind_that_it_does_not_know(browser: Client) -> None:
+    shown = send(browser, csv_of([row("A1")]))
+    Upload.objects.create(
+        account_id=shown.account_id, kind="later", name="later.csv", size=1, user_id=shown.user_id, status=shown.status
+    )
+    answer = browser.get(PAGE)
+    assert (answer.status_code, [each for each, _ in answer.context["uploads"]]) == (200, [shown])
 
 
 def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
