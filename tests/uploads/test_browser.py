@@ -179,6 +179,37 @@ def test_a_piece_that_gets_no_answer_is_sent_again(visit: Callable[..., Visit], 
     assert len(held) == 1
 
 
+@pytest.mark.parametrize(
+    ("fail", "waits"),
+    [
+        (lambda route: route.fulfill(status=503), [1, 2, 4, 8, 16, 32, 64]),
+        (lambda route: route.fulfill(status=503, headers={"Retry-After": "3"}), [3] * 7),
+        (lambda route: route.abort(), [1, 2, 4, 8, 15, 15, 15]),
+    ],
+    ids=["503", "retry-after", "no answer"],
+)
+def test_after_the_last_try_it_says_at_once_that_it_has_failed(
+    fail: Callable[[Route], None], waits: list[int], visit: Callable[..., Visit], alice: Account, tmp_path: Path
+) -> None:
+    """It used to pause once more, up to 128 seconds."""
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n1;2\n")
+    person = visit()
+    page = person.sign_in(alice.holder.email, "/account/login", to=PAGE)
+    page.evaluate("""() => {
+        const later = setTimeout;
+        window.waits = [];
+        window.setTimeout = (done, ms) => { if (ms >= 1000) waits.push(ms / 1000); return later(done, 0) };
+    }""")
+    page.locator("#file").set_input_files(path)
+    tries: list[Route] = []
+    page.route(f"**{PAGE}", lambda route: (tries.append(route), fail(route)))
+    page.get_by_role("button", name="Send the file").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert (page.evaluate("waits"), len(tries)) == (waits, 8)
+    person.wrongs.clear()  # the failed tries
+
+
 @pytest.mark.parametrize("browser", OLDER)
 def test_an_older_browser_sends_a_file_too(
     browser: str, visit: Callable[..., Visit], alice: Account, tmp_path: Path

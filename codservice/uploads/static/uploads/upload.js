@@ -14,7 +14,9 @@ async function post(address, fields) {
   const body = new FormData();
   body.append("csrfmiddlewaretoken", form.elements.csrfmiddlewaretoken.value);
   for (const [name, value] of Object.entries(fields)) body.append(name, value);
-  for (let number = 0; number < TRIES; number++) {
+  for (let number = 0, wait = 0; number < TRIES; number++) {
+    if (wait) await pause(wait);
+    wait = 2 ** number;
     try {
       const signal = AbortSignal.timeout?.(PATIENCE); // missing in Safari 15: it has a limit of its own
       const answer = await fetch(address, { method: "POST", body, redirect: "manual", signal });
@@ -25,10 +27,10 @@ async function post(address, fields) {
         return said;
       }
       if (answer.status < 500 && answer.status !== 429 && answer.status !== 408) return reload();
-      await pause(Number(answer.headers.get("Retry-After")) || 2 ** number);
+      wait = Number(answer.headers.get("Retry-After")) || wait;
     } catch (failure) {
       if (failure instanceof Refused) throw failure;
-      await pause(Math.min(2 ** number, 15));
+      wait = Math.min(wait, 15);
     }
   }
   throw new Refused(form.dataset.failed);
