@@ -78,9 +78,10 @@ def piece_count(upload: Upload) -> int:
 
 
 def take_piece(upload_id: UUID, account: Account, *, number: int, data: bytes) -> bool:
-    """Store a piece and return whether the file is complete. Pieces may come twice and in any order.
+    """Store a piece and return whether no other is needed: the file is complete, or its upload has ended meanwhile.
 
-    Raises Upload.DoesNotExist, and Unacceptable for a piece that does not belong to this file.
+    Pieces may come twice and in any order. Raises Upload.DoesNotExist, and Unacceptable for a piece that does not
+    belong to this file.
     """
     with transaction.atomic():
         upload = Upload.objects.select_for_update(no_key=True).get(pk=upload_id, account=account)

@@ -210,6 +210,34 @@ def test_after_the_last_try_it_says_at_once_that_it_has_failed(
     person.wrongs.clear()  # the failed tries
 
 
+def test_of_a_file_that_is_stopped_while_it_is_sent_the_rest_stays(
+    visit: Callable[..., Visit], alice: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrival, "PIECE_BYTES", 500)
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n" + "1;2\n" * 500)
+    page = visit().sign_in(alice.holder.email, "/account/login", to=PAGE)
+    pieces: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        pieces.append(route)
+        if len(pieces) > 1:
+            route.continue_()
+
+    page.route("**/piece", hold_the_first)
+    page.locator("#file").set_input_files(path)
+    with page.expect_request("**/piece"):
+        page.get_by_role("button", name="Send the file").click()
+    other = page.context.new_page()
+    other.goto(f"/account/uploads/{Upload.objects.get().id}/stop")
+    other.get_by_role("button", name="Stop the upload").click()
+    other.get_by_text("The upload is stopped.").wait_for()
+    pieces[0].continue_()
+    page.wait_for_url("**/account/uploads/*")
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    assert len(pieces) == 1, "of five"
+
+
 @pytest.mark.parametrize("browser", OLDER)
 def test_an_older_browser_sends_a_file_too(
     browser: str, visit: Callable[..., Visit], alice: Account, tmp_path: Path

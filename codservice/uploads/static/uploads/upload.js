@@ -53,8 +53,8 @@ async function send(file) {
   percent.textContent = "";
   const begun = await post(form.action, { name: file.name, size: file.size, mode: form.elements.mode.value });
   let told = 0;
-  for (let start = 0, number = 0; start < file.size; start += begun.bytes, number++) {
-    await post(begun.pieces, { number, data: file.slice(start, start + begun.bytes) });
+  for (let start = 0, number = 0, whole = false; start < file.size && !whole; start += begun.bytes, number++) {
+    ({ whole } = await post(begun.pieces, { number, data: file.slice(start, start + begun.bytes) }));
     const part = Math.min(start + begun.bytes, file.size) / file.size;
     bar.value = part;
     if (part - told < 0.1 && part < 1) continue; // each is read out
