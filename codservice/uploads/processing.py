@@ -25,7 +25,7 @@ from typing import IO
 from uuid import UUID, uuid4
 
 import msgspec
-from django.db import transaction
+from django.db import Error, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
@@ -91,6 +91,10 @@ def go_on() -> int:
             _work_at(upload)
         except _Lost:
             logger.info("upload %s was stopped, or another worker has taken it over", upload.id)
+        except Exception:  # it is tried again, and after READING_LEASE only if the process ends before this
+            with contextlib.suppress(Error):  # such as the one that is told
+                claimed.update(claimed_until=Now() + LEASE)
+            raise
         claimed.update(claim=None, claimed_until=Now())
     return turns
 

@@ -12,7 +12,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
+from django.db import OperationalError, connection
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
@@ -573,6 +574,28 @@ def test_rows_are_written_for_as_long_as_reading_may_take(browser: Client, monke
     processing.go_on()
 
     assert until == [1]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_what_fails_while_a_file_is_read_holds_it_up_for_seconds(
+    browser: Client, monkeypatch: pytest.MonkeyPatch, is_away: bool
+) -> None:
+    """It was left for the minutes that reading may take, though nobody read it any more."""
+    upload = announce(browser, csv_of([row()]))
+    send_piece(browser, upload, 0, csv_of([row()]))
+
+    def fail(id: UUID) -> None:
+        if is_away:
+            monkeypatch.setattr(QuerySet, "update", lambda *args, **fields: fail(id))
+        raise OperationalError("canceling statement due to lock timeout")
+
+    monkeypatch.setattr(Account, "lock", fail)
+    with pytest.raises(OperationalError, match="lock timeout"):
+        processing.go_on()
+    monkeypatch.undo()
+
+    within = Q(claimed_until__lte=Now() + processing.LEASE, claimed_until__gt=Now())
+    assert Upload.objects.filter(within).exists() == (not is_away)
 
 
 def test_of_a_file_that_two_workers_read_at_once_the_later_one_is_matched(
