@@ -73,7 +73,8 @@ class FileCommand(Command):
         self.atomic = options.get("atomic", False) and not self.dry_run
         self.is_kept = not self.atomic
         self.counts: Counter[str] = Counter(dict.fromkeys((*self.intake.counted, "refused"), 0))
-        self.shown: list[tuple[Entry, Errors]] = []
+        # What is said of refused entries, as JSON and by line. Without their cells, which may be long.
+        self.shown: list[tuple[dict[str, Any], dict[int, list[str]]]] = []
         self.under_way = (0, 0)  # the first and last line that the transaction takes in
         if report and (fault := reports.why_not_at(report, file)):
             raise CommandError(fault)
@@ -161,9 +162,10 @@ class FileCommand(Command):
             refused = sorted(taken.refused, key=lambda refusal: refusal[0][0].line)
             self.note(batch, [entry for entry, _ in refused])
             for entry, errors in refused:
-                if len(self.shown) < MOST_SHOWN:
-                    self.shown.append((entry, errors))
                 reasons = self.reasons(entry, errors)
+                if len(self.shown) < MOST_SHOWN:
+                    names = {name: entry[0].cells.get(name) for name in self.named_by}
+                    self.shown.append(({"line": entry[0].line, **names, "errors": errors}, reasons))
                 for row in entry:
                     add(row, " ".join(reasons.get(row.line, [see_line(reasons)])))
 
@@ -198,14 +200,11 @@ class FileCommand(Command):
     def tell(self, *, as_json: bool) -> None:
         left_out = self.counts["refused"] - len(self.shown)
         if as_json:
-            errors = [
-                {"line": entry[0].line, **{name: entry[0].cells.get(name) for name in self.named_by}, "errors": errors}
-                for entry, errors in self.shown
-            ]
+            errors = [said for said, _ in self.shown]
             self.print_json({**self.counts, "dry_run": self.dry_run, "errors": errors, "errors_left_out": left_out})
             return
-        for entry, errors in self.shown:
-            for line, reasons in self.reasons(entry, errors).items():
+        for _, by_line in self.shown:
+            for line, reasons in by_line.items():
                 for reason in reasons:
                     self.stdout.write(f"line {line}: {reason}")
         if left_out:

@@ -35,6 +35,7 @@ from tests.factories import make_order
 from tests.harness.background import PATIENCE, held_up
 from tests.harness.database import end_sessions, environment, wait_for_lock
 from tests.harness.manage import kill_once
+from tests.harness.memory import most_memory
 from tests.harness.processes import CHECKOUT
 from tests.harness.sheets import workbook
 from tests.orders.files import COLUMNS, row, run
@@ -202,6 +203,12 @@ def test_of_two_runs_with_one_report_the_later_writes_it(
         assert problem.startswith(f"{report} cannot be used: another run has begun to write it. Run the same command")
         assert not report.exists()
     assert (report.read_text(), [*tmp_path.glob("r.csv*")]) == ("the later one's", [report])
+
+
+def test_of_what_is_refused_only_what_is_told_is_held_in_memory(alice: Account, write: Any) -> None:
+    path = write([row(external_id=f"A{number}", customer_address="x" * 900_000) for number in range(60)])
+    (result, _), most = most_memory(lambda: run(path, alice))
+    assert (result["refused"], most < 30_000_000) == (60, True)
 
 
 def test_what_a_person_reads(alice: Account, write: Any) -> None:
