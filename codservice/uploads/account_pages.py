@@ -231,7 +231,7 @@ def _first(cells: Sequence[str]) -> list[str]:
 
 
 def _same(upload: Upload) -> Upload | None:
-    """The latest earlier upload of the identical file, unless it came to nothing."""
+    """The latest other upload of the identical file, unless it came to nothing."""
     same = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, digest=upload.digest)
     nothing = Q(status__in=(Status.FAILED, Status.STOPPED), rows_done=0)
     return same.exclude(id=upload.id).exclude(nothing).order_by("-created_at", "-id").first()

@@ -12,7 +12,7 @@ from codservice.accounts.models import Account
 from codservice.long_lists import batches_by
 
 REFUSED_BYTES = 8 << 20
-# What a refused row takes in Python at most: four bytes a character if one of a cell is an emoji, and each cell's own.
+# What the cells of a refused row take in Python at most: four bytes a character if one is an emoji, and each its own.
 _BYTES = Func(
     "cells",
     template="4 * char_length(array_to_string(%(expressions)s, '')) + 64 * cardinality(%(expressions)s)",
