@@ -120,12 +120,12 @@ class Command(BaseCommand):
             self.stderr.write(line, str)  # without colour: Django would print it in red
 
     def progress(
-        self, items: Iterable[T], *, total: int, unit: str, end: Callable[[T], int] | None = None
+        self, items: Iterable[T], *, total: int, unit: str, end: Callable[[T], int] | None = None, fewest: int = 20
     ) -> Iterator[T]:
-        """Yield the items, with a progress bar if stderr is a terminal, or else a line per 5 %.
+        """Yield the items, with a progress bar if stderr is a terminal, or else a line per 5 % of `fewest` and more.
 
-        `total` is how many there were a moment ago: more or fewer may come. Where an item may stand for several, `end`
-        returns how many it and those before it are.
+        `total` is how many there were a moment ago: more or fewer may come. Where an item may stand for several, or for
+        a part of one, `end` returns how many are done with it.
         """
         reached = ((end(item), item) for item in items) if end else enumerate(items, start=1)
         if sys.stderr.isatty():
@@ -135,7 +135,7 @@ class Command(BaseCommand):
                     bar.update(count - bar.n)
                 bar.update(max(total - bar.n, 0))
             return
-        told = 0 if total >= 20 else 100  # percent; of fewer than 20 items nothing is told
+        told = 0 if total >= fewest else 100  # percent
         for count, item in reached:
             yield item
             percent = count * 20 // max(total, 1) * 5

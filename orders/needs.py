@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from codservice import days, postgresql
 from codservice.accounts.models import Account
 from codservice.i18n_tags import counted
+from codservice.uploads.kinds import KINDS
 from orders.models import CallNote
 from webhooks.models import Webhook
 
@@ -163,7 +164,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
 _REFUSED = """
 SELECT upload.id, upload.name, refused.count, sum(refused.count) OVER () FROM uploads_upload upload
 CROSS JOIN LATERAL (SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = upload.id) AS refused
-WHERE upload.account_id = %(account)s AND upload.finished_at IS NOT NULL AND refused.count > 0 AND NOT EXISTS (
+WHERE upload.account_id = %(account)s AND upload.kind = ANY(%(kinds)s) AND upload.finished_at IS NOT NULL
+AND refused.count > 0 AND NOT EXISTS (
     SELECT FROM uploads_upload later
     WHERE later.account_id = %(account)s AND later.kind = upload.kind AND later.status = 'done'
         AND (later.created_at, later.id) > (upload.created_at, upload.id)
@@ -173,7 +175,7 @@ WHERE upload.account_id = %(account)s AND upload.finished_at IS NOT NULL AND ref
 
 def refused_rows(account: Account, today: date) -> Need | None:
     """Rows of the last files that were refused."""
-    rows = postgresql.rows(_REFUSED, {"account": account.id, "shown": SHOWN})
+    rows = postgresql.rows(_REFUSED, {"account": account.id, "kinds": list(KINDS), "shown": SHOWN})
     if not rows:
         return None
     title = ngettext(

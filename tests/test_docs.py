@@ -1,5 +1,6 @@
 """What README and docs say is true: their commands run, their tables are complete."""
 
+import os
 import re
 import shlex
 import shutil
@@ -137,10 +138,14 @@ def test_before_an_upgrade_the_changelogs_new_lines_are_shown(tmp_path: Path) ->
     step = OPERATORS.partition("\n## Upgrade\n")[2].partition("\n2. ")[0]
     commands = re.findall(r"`(git [^`]+)`", step)
     ours, installed = tmp_path / "ours", tmp_path / "installed"
+    # A developer's own settings, and a hook's repository, are not for this.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
     def run(folder: Path, command: str) -> str:
         git = command.replace("git ", "git -c user.name=nobody -c user.email=nobody@example.dz ", 1)
-        return subprocess.run(shlex.split(git), cwd=folder, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(shlex.split(git), cwd=folder, env=environ, capture_output=True, text=True, check=True)
+        return done.stdout
 
     def release(*lines: str) -> None:
         for name in ("CHANGELOG.md", "code"):

@@ -110,8 +110,8 @@ def claim(token: UUID, limit: int, *, limit_failing: int, asked_at: float, other
 
     First attempts come before retries; webhooks take turns, each with its oldest first. Among first attempts and among
     retries, deliveries to webhooks whose last attempt failed come last; of these it claims at most `limit_failing`.
-    With `others_first`, those to webhooks that fail come first, then retries, then first attempts; of each webhook, and
-    of those that fail, the oldest delivery is taken first, so that each becomes the first one day.
+    With `others_first`, those to webhooks that fail come first, then retries, then first attempts; each webhook's
+    oldest delivery is taken first, and of those that fail one with least under way, so that each is the first one day.
 
     Workers claim one at a time: snapshots that do not show each other's claims would let two fill the same webhook.
     Lock and claim go in one pipeline, which is one transaction, so that a stalled worker cannot hold the lock.

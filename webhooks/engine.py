@@ -117,8 +117,9 @@ class _Claiming(NamedTuple):
 
     posts: Future[list[Post]]
     asked_at: float  # by time.monotonic
-    # The smaller of its two limits. A claim that brings fewer posts leaves only what is due to webhooks that have posts
-    # under way; when the results of those are written, it is seen that more is due.
+    # The smaller of its two limits. A claim that brings fewer posts leaves what is due to webhooks with posts under
+    # way, which is seen when their results are written, and what stood in line behind rows that somebody holds locked,
+    # which the next wake-up finds.
     lower_limit: int
     sent_before: int  # attempts that had ended when it began
 

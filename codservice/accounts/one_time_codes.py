@@ -86,6 +86,8 @@ def forget(user: User) -> None:
     Ends all their sessions."""
     with transaction.atomic():
         if _delete(user):
+            # Locked before their sessions, as by whoever deactivates them.
+            User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
             sessions.end(user)
 
 

@@ -106,17 +106,17 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
     return locked_or(render(request, "accounts/team.html", context, status=422 if form.errors else 200), form)
 
 
-def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_on_its_way: bool = False) -> None:
+def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_second: bool = False) -> None:
     """Have the worker mail the invitation, and say so in the same words whoever the address belongs to.
 
-    If the address has reached its limit, or while Redis is away, there is no mail, which is said. Nothing is renewed
-    then, so the link of the last mail still works.
+    If the address has reached its limit, or while Redis is known to be away, there is no mail, which is said. Nothing
+    is renewed then, so the link of the last mail still works. A second press within moments sends no second mail.
     """
-    if ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE, increment=not is_on_its_way):
+    if ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE, increment=not is_second):
         text = _("This address gets no further mail just now. Send the invitation again in an hour.")
         messages.warning(request, text)
         return
-    if not is_on_its_way:
+    if not is_second:
         try:
             need_broker()
             have_mailed(send_invitation, str(renew().id), host=request.get_host())
@@ -140,7 +140,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
         messages.error(request, error.messages[0])
     else:
         is_second = ratelimit.counter.use((f"invitation-again:{id}", AGAIN)).is_exceeded
-        _send(request, invitation.email, lambda: team.invite_again(live.id, id), is_on_its_way=is_second)
+        _send(request, invitation.email, lambda: team.invite_again(live.id, id), is_second=is_second)
     return redirect("team")
 
 

@@ -73,7 +73,7 @@ class FileCommand(Command):
         self.atomic = options.get("atomic", False) and not self.dry_run
         self.is_kept = not self.atomic
         self.counts: Counter[str] = Counter(dict.fromkeys((*self.intake.counted, "refused"), 0))
-        # What is said of refused entries, as JSON and by line. Without their cells, which may be long.
+        # What is said of refused entries, as JSON and by line. Of their cells only those that name them.
         self.shown: list[tuple[dict[str, Any], dict[int, list[str]]]] = []
         self.under_way = (0, 0)  # the first and last line that the transaction takes in
         if report and (fault := reports.why_not_at(report, file)):

@@ -43,8 +43,7 @@ class Intake:
     counted: Mapping[str, Any] = {}  # what `take` counts, with labels for people
     refused: Any = _("Refused")  # the label of those that are not taken
     batch = 1000  # rows
-    # Rows to begin a file with, by column. The first has all columns that the others have.
-    example: Sequence[Mapping[str, Any]] = ()
+    example: Sequence[Mapping[str, Any]]  # rows to begin a file with; the first has all columns that the others have
 
     def __init__(self, account_id: UUID, *, actor: Actor, constants: Mapping[str, str] = {}) -> None:
         self.account_id, self.actor = account_id, actor

@@ -20,8 +20,8 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
     """Yield the path of a draft that only we can read, which becomes `path` at the end of the block.
 
     An exception in the block removes the draft. A process that is killed leaves it. Raises OSError, and unless it
-    `replaces` files, FileExistsError if anything has either name, even a link that leads nowhere. If another `replaces`
-    the draft meanwhile, that one becomes `path`, and this one raises FileExistsError.
+    `replaces` files, FileExistsError if anything has either name, even a link that leads nowhere. If the draft is
+    removed meanwhile, or replaced by another that `replaces`, OSError is raised and that other is left as it is.
     """
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -35,9 +35,9 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
         if not replaces and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         yield draft
-        if not _is_at(draft, ours):
-            raise FileExistsError(errno.EEXIST, "another run has begun to write it", str(path))
         os.fsync(ours)
+        if not _is_at(draft, ours):
+            raise OSError(errno.ESTALE, "its draft was removed or replaced by another run", str(path))
         draft.replace(path)
         keep_name(path)
     except BaseException:

@@ -1,6 +1,6 @@
 """The account's pages for uploads: a file arrives, its columns are matched, its rows are taken in.
 
-Rooms mount `new` for the kinds of files that they accept.
+Rooms mount `new` and `example` for the kinds of files that they accept.
 """
 
 from collections.abc import Iterator, Sequence

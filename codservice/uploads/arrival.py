@@ -15,6 +15,7 @@ from codservice import values
 from codservice.accounts.models import Account, User
 from codservice.errors import Refused
 from codservice.uploads import processing
+from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Piece, RefusedRow, Upload
 
 PIECE_BYTES = 128 << 10  # at 60 kbit/s it arrives before `run.gateway` gives a body up
@@ -59,7 +60,7 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
         Account.lock(account.pk)
         again = Upload.objects.filter(account=account, kind=kind, user_id=user.id, name=name, size=size)
         processing.give_way(again.filter(status=Upload.Status.ARRIVING))
-        if Upload.objects.filter(account=account, status__in=Upload.OPEN).count() >= MAX_OPEN:
+        if Upload.objects.filter(account=account, kind__in=KINDS, status__in=Upload.OPEN).count() >= MAX_OPEN:
             raise Unacceptable(_("Earlier files are not finished. Match their columns, wait for them, or stop one."))
         return Upload.objects.create(
             id=uuid7(), account=account, kind=kind, name=name, size=size, actor=user.display_name, user_id=user.id

@@ -4,7 +4,7 @@ Rows are taken in by batches. A batch, its outcome and the progress in the file 
 locks the upload's row. So a worker may be killed at any time: the next one goes on after the last batch, and no row is
 taken in twice, whether it has a number or not. A claim says which worker has the upload. It runs out, and only the
 current claim may write. During an upgrade workers of two versions may claim a file: one that does not know its kind, or
-all of its columns, leaves it alone, and lets its claim run out.
+all of its columns, leaves it alone and lets its claim run out, and gives it up only after MOST_TRIES.
 
 When the same person sends a file again while it is under way, the earlier upload ends once the later one has come as
 far. What the earlier has taken in stays, and the later begins at the first row: orders that have a number count as
@@ -91,7 +91,7 @@ def go_on() -> int:
             _work_at(upload)
         except _Lost:
             logger.info("upload %s was stopped, or another worker has taken it over", upload.id)
-        except Exception:  # it is tried again, and after READING_LEASE only if the process ends before this
+        except Exception:  # it is tried again, and after READING_LEASE only if this cannot be written
             with contextlib.suppress(Error):  # such as the one that is told
                 claimed.update(claimed_until=Now() + LEASE)
             raise

@@ -505,6 +505,12 @@ def test_reloading_comes_back_to_the_order_at_hand(
     warned(page, "This customer has another order that is not on this page yet.")
     page.get_by_role("link", name="Reload").click()
     expect(page.get_by_role("radio", name="Order 3 of 4")).to_be_checked()
+    page.wait_for_load_state()  # with its scripts run
+
+    page.keyboard.press("ArrowRight")
+    page.reload()
+    expect(page.get_by_role("radio", name="Order 4 of 4")).to_be_checked()
+    page.wait_for_load_state()
 
     page.get_by_role("radio", name="Order 2 of 4").check()
     Session.objects.all().delete()

@@ -17,7 +17,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents.desk import claims
 from agents.models import Claim
 from agents.supervision import people
-from codservice.accounts import one_time_codes
+from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.models import Account, PersonChanged, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
@@ -166,6 +166,28 @@ def test_who_is_given_more_rights_meanwhile_is_out_of_a_supervisors_hands(
     agent.refresh_from_db()
     assert (agent.password, agent.is_active, agent.has_one_time_password) == (before, True, False)
     assert one_time_codes.are_on(agent)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_codes_are_turned_off_while_somebody_else_takes_the_persons_access(agent: User, browser: Client) -> None:
+    """Both lock the person before their sessions."""
+    TOTPDevice.objects.create(user=agent, confirmed=True, name="")
+    browser_of(agent)
+
+    def press() -> Any:
+        try:
+            return browser.post(page_of(agent), {"action": "codes"})
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            User.objects.select_for_update(no_key=True).get(pk=agent.pk)
+            pressed = pool.submit(press)
+            wait_for_lock()
+            sessions.end(agent)
+        assert pressed.result(PATIENCE).status_code == 302
+    assert not one_time_codes.are_on(agent)
 
 
 def test_nobody_is_made_more_than_an_agent(browser: Client) -> None:

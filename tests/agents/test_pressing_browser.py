@@ -351,17 +351,22 @@ def test_the_desk_does_not_go_on_saying_that_nobody_is_due(
         expect(line).to_have_count(0)
 
 
+@pytest.mark.parametrize("change", ["another customer", "released"])
 def test_the_desk_does_not_go_on_saying_that_colleagues_call_all_who_are_due(
-    visit: Visits, alice: Account, agent: User, colleague: User
+    change: str, visit: Visits, alice: Account, agent: User, colleague: User
 ) -> None:
     customers(alice, 1)
-    claims.next_customer(colleague)
+    held = claims.next_customer(colleague)
+    assert held is not None
     person = visit()
     person.page.clock.install()
     page = person.sign_in("samira", to=DESK)
     page.keyboard.press("0")
     told(page, "Your colleagues are already calling every customer who is due.")
-    make_order(alice, phone="0770000000")
+    if change == "released":
+        claims.release(held)
+    else:
+        make_order(alice, phone="0770000000")
     page.clock.fast_forward(10_000)
     expect(page.locator(".messagelist .nobody")).to_have_count(0)
 

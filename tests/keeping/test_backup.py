@@ -7,9 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -19,7 +21,7 @@ from django.utils import timezone
 
 from codservice import data_folder
 from codservice.accounts.actor import Actor
-from codservice.files.new_file import new_file
+from codservice.files.new_file import draft_of, new_file
 from codservice.onebox import postgres
 from codservice.onebox.postgres import database_of
 from codservice.operations import dumps
@@ -396,6 +398,35 @@ def test_a_whole_files_name_is_on_the_disk_with_it(tmp_path, monkeypatch):
         draft.write_bytes(b"1")
     assert kept == [str(draft), str(tmp_path)]
     assert list(tmp_path.iterdir()) == [tmp_path / "whole"]
+
+
+def test_a_draft_that_is_replaced_while_it_is_brought_to_the_disk_is_not_ours(tmp_path, monkeypatch):
+    path, fsync = tmp_path / "r.csv", os.fsync
+    with ExitStack() as later:
+
+        def replace_meanwhile(opened):
+            monkeypatch.setattr(os, "fsync", fsync)
+            later.enter_context(new_file(path, replaces=True)).write_bytes(b"the later one's")
+            fsync(opened)
+
+        monkeypatch.setattr(os, "fsync", replace_meanwhile)
+        with pytest.raises(OSError, match="removed or replaced"), new_file(path, replaces=True) as draft:
+            draft.write_bytes(b"1")
+    assert path.read_bytes() == b"the later one's"
+
+
+def test_a_file_whose_draft_was_removed_is_not_said_to_exist(tmp_path, alice):
+    file = tmp_path / "out.zip"
+
+    def remove_meanwhile(*args):
+        draft_of(file).unlink()
+        return iter([b"1"])
+
+    with (
+        patch("codservice.files.account_export.stream", remove_meanwhile),
+        pytest.raises(CommandError, match="its draft was removed or replaced"),
+    ):
+        call_command("export_account", str(file), *arguments_of("export_account", alice))
 
 
 @pytest.mark.parametrize("command", ["backup", "export_account"])

@@ -3,11 +3,12 @@
 import json
 import threading
 from datetime import timedelta
+from io import StringIO
 from uuid import uuid4
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.core.management import CommandError
+from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -84,8 +85,9 @@ def test_nothing_is_counted_beforehand(db, monkeypatch):
         yield {"things": 0}
 
     monkeypatch.setitem(SWEEPS, "things", counted)
-    output("prune")
+    call_command("prune", stdout=StringIO(), stderr=(said := StringIO()))
     assert asked == [False]
+    assert f"{len(SWEEPS) - 1} of {len(SWEEPS)} kinds" in said.getvalue(), "how far it is, without a terminal too"
 
 
 def test_what_the_feed_shows_keeps_its_deliveries_so_that_a_recovery_repeats_none(webhook, delivery_of):

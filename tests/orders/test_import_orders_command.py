@@ -200,7 +200,7 @@ def test_of_two_runs_with_one_report_the_later_writes_it(
 
         monkeypatch.setattr(OrderRows, "take_in", begin_another)
         _, problem = interrupted(write([row(quantity="0")]), alice, "--report", str(report))
-        assert problem.startswith(f"{report} cannot be used: another run has begun to write it. Run the same command")
+        assert problem.startswith(f"{report} cannot be used: its draft was removed or replaced by another run. Run")
         assert not report.exists()
     assert (report.read_text(), [*tmp_path.glob("r.csv*")]) == ("the later one's", [report])
 

@@ -106,7 +106,8 @@ if __name__ == "__main__":
         server.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", server.LAST_SECONDS))
         if "TOLD_AT_FORK" in os.environ:
             os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
-        multiprocessing.set_start_method(os.environ.get("STARTED_BY", "fork"))
+        if "STARTED_BY" in os.environ:
+            multiprocessing.set_start_method(os.environ["STARTED_BY"])
         serve(Web.from_environ(), f"tests.run.stub:{os.environ.get('APPLICATION', 'application')}")
     elif "worker" in sys.argv:
         time.sleep(3600)

@@ -98,6 +98,22 @@ def test_who_signs_out_in_another_tab_meanwhile_is_asked_to_sign_in(
     person.wrongs.clear()  # the answer 413
 
 
+def test_the_example_comes_without_a_question_about_what_was_entered(
+    visit: Callable[..., Visit], alice: Account, tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.xls"
+    path.write_text("not a spreadsheet")
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.locator("#file").set_input_files(path)
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="An example (XLSX)").click()
+
+    assert (download.value.suggested_filename, asked) == ("orders.xlsx", [])
+
+
 def test_invoices_are_uploaded_and_counted_to_the_line(
     visit: Callable[..., Visit], axe: Callable[[Page], None], alice: Account, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -370,12 +370,16 @@ def test_a_worker_takes_in_no_file_with_what_it_does_not_know(browser: Client, n
 
 
 def test_a_page_shows_no_file_of_a_kind_that_it_does_not_know(browser: Client) -> None:
+    """Nor does one count that nobody could stop here."""
     shown = send(browser, csv_of([row("A1")]))
-    Upload.objects.create(
-        account_id=shown.account_id, kind="later", name="later.csv", size=1, user_id=shown.user_id, status=shown.status
-    )
+    for _ in range(arrival.MAX_OPEN):
+        Upload.objects.create(
+            id=uuid4(), account_id=shown.account_id, kind="later", name="later.csv", size=1, user_id=shown.user_id,
+            status=shown.status,
+        )  # fmt: skip
     answer = browser.get(PAGE)
     assert (answer.status_code, [each for each, _ in answer.context["uploads"]]) == (200, [shown])
+    assert announce(browser, b"a\n1\n").account_id == shown.account_id
 
 
 def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:

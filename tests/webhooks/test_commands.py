@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from io import StringIO
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
+from weakref import WeakSet
 
 import pytest
 from cryptography.fernet import Fernet
@@ -104,6 +105,24 @@ def test_those_of_an_account_are_the_newest_of_all_its_webhooks(alice, register,
     rows = json.loads(output("deliveries", "--account", alice.holder.email, "--limit", "3", "--json"))
 
     assert [row["id"] for row in rows] == [str(each.id) for each in made[:3]]
+
+
+def test_of_many_webhooks_little_more_is_read_at_once_than_is_listed(alice, register, delivery_of, monkeypatch):
+    for webhook in [register(alice) for _ in range(4)]:
+        for _ in range(10):
+            delivery_of(webhook)
+    read, made = WeakSet(), Delivery.from_db.__func__
+    most = 0
+
+    def note(*args):
+        nonlocal most
+        read.add(found := made(*args))
+        most = max(most, len(read))
+        return found
+
+    monkeypatch.setattr(Delivery, "from_db", classmethod(note))
+    assert len(json.loads(output("deliveries", "--account", alice.holder.email, "--limit", "10", "--json"))) == 10
+    assert most <= 21
 
 
 def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, delivery_of):

@@ -26,10 +26,14 @@
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
-  // Whoever reloads, or signs in anew for it, comes back to the order at hand.
-  document.addEventListener("change", ({ target }) => {
-    if (target.name === "order") document.querySelector("#news a").search = `order=${target.value}`;
-  });
+  // Whoever reloads, comes back or signs in anew gets the order at hand again.
+  const again = document.querySelector("#news a");
+  const remember = () => {
+    again.search = `order=${radios.find((radio) => radio.checked).value}`;
+    history.replaceState(null, "", again.href);
+  };
+  document.addEventListener("change", ({ target }) => radios.includes(target) && remember());
+  if (radios.some((radio) => radio.checked && !radio.defaultChecked)) remember(); // chosen before this ran
 
   // Drafts. They and what follows fail where nothing can be stored, or no more.
   const draft = DRAFTS + form.dataset.draft;

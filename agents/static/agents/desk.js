@@ -39,7 +39,7 @@
       Object.assign(field, { value: token ?? field.value, autocomplete: "off" }); // or Safari would restore it on the way back
     }
     // That nobody was due when Next was pressed may be true no more, and hides the line that says when somebody is.
-    const due = (each) => [...each.querySelectorAll("#now-counters .now, #now-next")].map((part) => part.innerHTML).join();
+    const due = (each) => [...each.querySelectorAll("#now-counters .now, #now-next, #now-others")].map((part) => part.innerHTML).join();
     if (due(page) !== due(document)) document.querySelector(".messagelist .nobody")?.remove();
     const isInUse = performance.now() - usedAt < STAYS;
     for (const id of ["now-counters", "now-next", "now-lists"]) {

@@ -1,8 +1,8 @@
 from argparse import ArgumentParser
 from collections.abc import Iterable
 from datetime import datetime
-from heapq import merge
-from itertools import islice
+from heapq import nlargest
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -71,7 +71,7 @@ def _newest(options: dict[str, Any]) -> Iterable[Delivery]:
         return chosen.order_by("-event_id", "-webhook_id")[:limit]
     webhooks = Webhook.objects.filter(account=find_account(options["account"])).values_list("id", flat=True)
     logs = (log.filter(webhook_id=webhook)[:limit] for webhook in webhooks)
-    return islice(merge(*logs, key=lambda delivery: (delivery.created_at, delivery.id), reverse=True), limit)
+    return nlargest(limit, chain.from_iterable(logs), key=lambda delivery: (delivery.created_at, delivery.id))
 
 
 def _row(delivery: Delivery) -> dict[str, Any]:

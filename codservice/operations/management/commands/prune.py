@@ -40,8 +40,10 @@ anonymises customers of orders that ended over CUSTOMER_RETENTION_DAYS ago. Safe
         failed = None
         batches = retention.sweep(kept, dry_run=dry_run)
         if not dry_run:
-            place = {name: number for number, name in enumerate(retention.SWEEPS)}
-            batches = self.progress(batches, total=len(place), unit="kinds", end=lambda batch: place[batch[0]])
+            before = {name: number for number, name in enumerate(retention.SWEEPS)}
+            batches = self.progress(
+                batches, total=len(before), unit="kinds", end=lambda batch: before[batch[0]], fewest=1
+            )
         try:
             for _, batch in batches:
                 counts.update(batch)
