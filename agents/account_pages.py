@@ -22,7 +22,7 @@ from agents.supervision import rules
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
 
-SHOWN = 7  # days
+SHOWN = 6  # days after today
 
 
 class MerchantsRulesForm(rules.HoursForm):

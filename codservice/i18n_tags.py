@@ -67,7 +67,7 @@ def instant(at: datetime) -> str:
 
 @register.filter
 def moment(at: datetime) -> str:
-    """Format as `21 Nov 2026, 14:05`, in the page's time zone."""
+    """Format as `21 Nov. 2026, 14:05`, in the page's time zone."""
     return formats.date_format(timezone.localtime(at), gettext("j N Y, H:i"))
 
 

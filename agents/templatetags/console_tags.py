@@ -76,7 +76,7 @@ def up_to(count: int, most: int) -> str:
 
 @register.filter
 def near(at: datetime) -> str:
-    """`14:05` if today, otherwise `21 Nov, 14:05`, in the page's time zone."""
+    """`14:05` if today, otherwise `21 Nov., 14:05`, in the page's time zone."""
     here = timezone.localtime(at)
     return formats.date_format(here, "H:i" if here.date() == timezone.localdate() else gettext("j N, H:i"))
 

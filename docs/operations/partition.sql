@@ -9,6 +9,7 @@
 -- If it fails, for example because it got no lock, run it again before `from`: from then on, what it has prepared
 -- refuses new ids.
 \set ON_ERROR_STOP on
+SET timezone = 'UTC'; -- of days without a zone, and the same for each part
 SELECT format('%s-%s-7000-8000-000000000000', left(from_ms, 8), right(from_ms, 4)) AS from_id,
     format('%s-%s-7000-8000-000000000000', left(until_ms, 8), right(until_ms, 4)) AS until_id,
     to_char(timestamptz :'from' AT TIME ZONE 'UTC', 'YYYY_MM_DD') AS part

@@ -35,7 +35,7 @@ from tests.harness.plans import rows_read
 
 CLOSED = "calling hours: only call a customer who has called you."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
-NEARLY_ALL_DAY = {"break_from": time(0, 0, 1), "break_until": time(23, 59, 58)}
+NEARLY_ALL_DAY = {"break_from": time(0, 0, 0, 1), "break_until": time(23, 59, 58)}
 
 
 @pytest.fixture(autouse=True)

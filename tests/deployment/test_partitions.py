@@ -56,6 +56,7 @@ assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
 """
 # In a session of its own: the script waits for transactions that have looked at something.
 WAITS_FOR_EVENTS = "SELECT 1 FROM pg_locks WHERE relation = 'webhooks_event'::regclass AND NOT granted"
+IN_ALGERIA = os.environ | {"PGTZ": "Africa/Algiers"}  # as on a server of its own
 
 
 @pytest.fixture
@@ -75,12 +76,13 @@ def manage(url: str, *arguments: str) -> None:
 
 
 def script(url: str, begins: datetime) -> list[Any]:
-    variables = [f"--set=from={begins.isoformat()}", f"--set=until={(begins + timedelta(days=28)).isoformat()}"]
+    from_, until = (f"{at:%Y-%m-%d %H:%M:%S.%f}" for at in (begins, begins + timedelta(days=28)))  # without a zone
+    variables = [f"--set=from={from_}", f"--set=until={until}"]
     return [PROGRAMS / "psql", url, "-X", "--quiet", *variables, f"--file={backing.OPERATIONS / 'partition.sql'}"]
 
 
 def divide(url: str, begins: datetime) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(script(url, begins), capture_output=True, text=True, check=False)
+    return subprocess.run(script(url, begins), env=IN_ALGERIA, capture_output=True, text=True, check=False)
 
 
 def indexes(connection: psycopg.Connection[Any], table: str) -> list[str]:
@@ -105,7 +107,7 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
         assert "canceling statement due to lock timeout" in done.stderr
     with psycopg.connect(url) as connection:  # as a request that publishes meanwhile
         connection.execute("LOCK webhooks_event IN ROW EXCLUSIVE MODE")
-        dividing = subprocess.Popen(script(url, begins), stderr=subprocess.PIPE, text=True)
+        dividing = subprocess.Popen(script(url, begins), env=IN_ALGERIA, stderr=subprocess.PIPE, text=True)
         with psycopg.connect(url, autocommit=True) as other:
             eventually(lambda: other.execute(WAITS_FOR_EVENTS).fetchone())
         connection.execute("LOCK webhooks_delivery IN ROW EXCLUSIVE MODE")
