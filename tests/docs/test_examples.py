@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import threading
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.docs.as_written import run_as_written
 from tests.harness.description import closed, generated
 from tests.harness.npm import program
 from tests.webhooks.signed import BODIES, SECRET, headers_of
+from webhooks import feed, retries
 
 DOCS = settings.BASE_DIR / "docs"
 EXAMPLES = DOCS / "examples"
@@ -233,3 +235,10 @@ def test_the_table_of_wilayas_is_the_one_that_we_use(page: Path) -> None:
     assert rows == [
         (wilaya.code, wilaya.name, wilaya.name_ar, str(counts[wilaya.code])) for wilaya in gazetteer.wilayas().values()
     ]
+
+
+@pytest.mark.parametrize("page", [DOCS / "webhooks.md", DOCS / "fr/webhooks.md"], ids=name_of)
+def test_deliveries_are_remembered_for_as_long_as_they_can_be_recovered(page: Path) -> None:
+    (said,) = re.findall(r"\*\*(\d+) (?:days|jours)\*\*", page.read_text(encoding="utf-8"))
+
+    assert timedelta(days=int(said)) >= feed.KEPT + sum(retries.SCHEDULE, timedelta())
