@@ -692,3 +692,14 @@ def test_what_was_told_is_found_page_by_page(alice: Account, nadia: Order, monke
         ]
 
     eventually(lambda: not later())
+
+
+def test_it_is_seen_in_the_order_and_not_among_what_has_changed(api: ApiClient, alice: Account, nadia: Order) -> None:
+    """docs/orders.md says so: clients that follow changes need not read all old orders again."""
+    before, events = timezone.now().isoformat(), Event.objects.count()
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert Event.objects.count() == events
+    assert api.get("/api/v1/orders", {"updated_from": before}).json()["data"] == []
+    assert api.get(f"/api/v1/orders/{nadia.id}").json()["anonymised_at"]
