@@ -122,8 +122,8 @@ function receive(): void
         http_response_code(401);
         return;
     }
-    // A known one is acknowledged too, or it would come again.
-    if (keep($_SERVER['HTTP_X_SERVICE_DELIVERY'], $body)) {
+    // A known one is acknowledged too, or it would come again; and an example, but its order does not exist.
+    if (empty(json_decode($body)->example) && keep($_SERVER['HTTP_X_SERVICE_DELIVERY'], $body)) {
         error_log($_SERVER['HTTP_X_SERVICE_EVENT'] . ' ' . $_SERVER['HTTP_X_SERVICE_DELIVERY']);
         // Here your shop wakes whoever works through STORE (it sends the parcel, or gives the stock free again) and
         // notes beside it what is done: what was stored when a program died does not come again.

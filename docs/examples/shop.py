@@ -145,7 +145,8 @@ class Receiver(BaseHTTPRequestHandler):
         if not is_ours(os.environ["SECRET"], self.headers, body):
             self.answer(401)
             return
-        is_new = self.store.add(self.headers["X-Service-Delivery"], body)
+        # An example that you asked for is signed too, but its order does not exist.
+        is_new = not json.loads(body).get("example") and self.store.add(self.headers["X-Service-Delivery"], body)
         self.answer(200)  # known ones too, or they would come again
         if is_new:
             print(self.headers["X-Service-Event"], self.headers["X-Service-Delivery"], flush=True)

@@ -30,9 +30,10 @@ from tests.harness.client import new_key
 from tests.harness.npm import program
 from tests.harness.processes import free_port
 from tests.harness.service import Service
-from webhooks import registry, resending
+from webhooks import events, registry, resending
 from webhooks.engine import Engine
 from webhooks.models import Delivery
+from webhooks.openapi import example_of
 
 EXAMPLES = settings.BASE_DIR / "docs/examples"
 SHOPS = {"python": [sys.executable, "shop.py"], "php": ["php", "shop.php"]}
@@ -340,6 +341,19 @@ def test_a_delivery_is_kept_once_however_often_it_comes(
     assert kept["delivery"] == str(sent.id)
     assert kept["body"]["data"]["id"] == str(order.id)
     assert kept["body"]["data"]["customer_name"] == "سميرة 🎁"
+
+
+def test_an_example_is_acknowledged_and_nothing_else(running: Running, secret_and_url: Any, engine: Engine) -> None:
+    webhook, _, _ = secret_and_url
+    example = events.ping(webhook.account_id, webhook.id, kind="order.confirmed", example=example_of("order.confirmed"))
+    engine.drain()
+    confirm_an_order(webhook.account)
+    engine.drain()
+    running.stop()
+
+    assert [sent.status for sent in Delivery.objects.all()] == ["delivered"] * 2
+    assert [kept["delivery"] for kept in running.kept()] == [str(Delivery.objects.exclude(id=example).get().id)]
+    assert str(example) not in (running.store.parent / "log").read_text()
 
 
 def test_both_secrets_are_accepted_after_a_rotation(
