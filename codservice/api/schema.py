@@ -65,6 +65,11 @@ class Schema(AutoSchema):
         first, *others = [name for name in self.path.removeprefix("/api/v1/").split("/") if not name.startswith("{")]
         return "_".join([first, *(others or [self.view.action])]).replace("-", "_")
 
+    def get_description(self) -> str:
+        """What the method's docstring says, and the scope without which `HasScope` refuses the call."""
+        scope = getattr(self.view, "scopes", {}).get(self.view.action)
+        return " ".join(filter(None, [super().get_description(), scope and f"Needs the scope `{scope}`."]))
+
     def _map_serializer(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
         schema = super()._map_serializer(serializer, direction, bypass_extensions)
         return schema | getattr(serializer, "openapi_extra", {})

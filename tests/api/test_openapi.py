@@ -140,6 +140,17 @@ def test_every_operation_tells_of_the_gates_answers(description):
             assert "X-Request-Id" in response["headers"]
 
 
+def test_every_operation_names_the_scope_without_which_it_is_refused(description, alice, api_for):
+    lives, tests = (api_for(alice, scopes=[], is_test=is_test) for is_test in (False, True))
+    for (method, path), operation in operations(description).items():
+        api = tests if path.startswith("/api/v1/test/") else lives
+        answer = api.generic(method, re.sub(r"{.*?}", str(uuid4()), path))
+        lacking = re.findall(r"lacks the scope ([a-z:]+)\.", answer.content.decode())
+        assert re.findall(r"Needs the scope `([a-z:]+)`\.$", operation["description"]) == lacking, (method, path)
+        is_free = path == "/api/v1/me" or path.startswith("/api/v1/regions/")
+        assert len(lacking) == (not is_free), (method, path)
+
+
 def test_a_422_tells_of_the_refusals_that_are_the_operations_own(description):
     own = {}
     for operation in operations(description).values():
