@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
@@ -164,21 +165,33 @@ def test_lines_are_their_languages(summary: str, client: Client) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.django_db(transaction=True)
-def test_lines_import_an_order(live_server: Any, client: Client, key: str) -> None:
+def imports(client: Client, url: str, key: str) -> Iterator[subprocess.CompletedProcess[str]]:
+    """Run the lines that import an order, in each language."""
     html = section(client, "orders", "Import an order")
-    php = f"<?php\n$url = {live_server.url!r}; $key = {key!r};\n{lines(html, 'PHP')}"
-    javascript = f"const url = {live_server.url!r}, key = {key!r};\n{lines(html, 'JavaScript')}"
-    python = f"URL, KEY = {live_server.url!r}, {key!r}\n{lines(html, 'Python')}"
-    curl = f"URL={live_server.url} KEY={key}\n{lines(html, 'curl')}"
-    # The same order four times. The first is made; the others are refused as duplicates or get its answer.
+    php = f"<?php\n$url = {url!r}; $key = {key!r};\n{lines(html, 'PHP')}"
+    javascript = f"const url = {url!r}, key = {key!r};\n{lines(html, 'JavaScript')}"
+    python = f"URL, KEY = {url!r}, {key!r}\n{lines(html, 'Python')}"
+    curl = f"URL={url} KEY={key}\n{lines(html, 'curl')}"
     for command, text in (
         ([program("bash")], curl), ([program("node"), "--input-type=module", "-"], javascript),
         ([program("php")], php), ([program("python3")], python),
     ):  # fmt: skip
         fresh = text.replace("1042", command[0].rpartition("/")[2])
-        done = subprocess.run(command, input=fresh, capture_output=True, text=True, check=False)
+        yield subprocess.run(command, input=fresh, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_import_an_order(live_server: Any, client: Client, key: str) -> None:
+    for done in imports(client, live_server.url, key):
         assert '"status":"pending_confirmation"' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_show_a_refusal(live_server: Any, client: Client) -> None:
+    *others, python = imports(client, live_server.url, "unknown")
+
+    assert all('"error":"unauthenticated"' in done.stdout for done in others), others
+    assert "HTTP Error 401" in python.stderr
 
 
 def test_a_page_is_small_and_its_anchors_are_its_own(client: Client) -> None:
