@@ -17,6 +17,8 @@ from django.conf import settings
 from django.db import connection
 
 from codservice.accounts.models import Account, ApiKey
+from codservice.errors import Refused
+from orders import editing
 from orders.cancel_reasons import CancelReason
 from orders.filters import OrderFilter
 from orders.models import MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE, MAX_ATTRIBUTES
@@ -27,7 +29,8 @@ from tests.docs.as_written import run_as_written
 from tests.harness.description import closed, generated
 from tests.harness.npm import program
 from tests.webhooks.signed import BODIES, SECRET, headers_of
-from webhooks import feed, retries
+from webhooks import feed, resending, retries
+from webhooks.events import WebhookOff
 
 DOCS = settings.BASE_DIR / "docs"
 EXAMPLES = DOCS / "examples"
@@ -156,6 +159,15 @@ def test_the_variables_of_the_quick_start_are_those_that_its_commands_use() -> N
     assert printed == "https://orders.example.dz cod_test_…"
     used = set(re.findall(r"\$([A-Z]+)", "".join(blocks(page, "bash"))))
     assert used <= {"URL", "KEY", "ID", "WEBHOOK", "HOOK", "ORDER"}
+
+
+@pytest.mark.parametrize("page", [DOCS / "errors.md", DOCS / "fr/errors.md"], ids=name_of)
+def test_the_page_of_errors_names_the_fields_of_ours_that_can_be_in_the_way(page: Path) -> None:
+    before_the_example, _, _ = page.read_text(encoding="utf-8").partition("```json ValidationFailed")
+
+    refusals = (Refused, editing.TooManyEdits, resending.TooManyAttempts)
+    fields = {refusal.in_the_way for refusal in refusals} | WebhookOff().errors.keys()
+    assert fields <= set(re.findall(r"`(\w+)`", before_the_example))
 
 
 @pytest.mark.parametrize("page", [DOCS / "orders.md", DOCS / "fr/orders.md"], ids=name_of)
