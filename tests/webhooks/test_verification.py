@@ -6,6 +6,7 @@ import hmac
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -112,6 +113,13 @@ def test_without_a_secret_nothing_is_accepted(built_go: str) -> None:
             environ = {"PATH": os.environ["PATH"], "SIGNATURE": forged, **secret}
             done = subprocess.run(command, input=body, env=environ, capture_output=True, check=False)
             assert done.returncode != 0, (command, secret)
+
+
+def test_the_annotations_of_verify_py_are_not_evaluated() -> None:
+    """Python 3.9 has no `str | None`."""
+    annotations = runpy.run_path(str(EXAMPLES / "verify.py"))["is_ours"].__annotations__
+
+    assert annotations["signatures"] == "str | None"
 
 
 @pytest.mark.parametrize(
