@@ -249,9 +249,13 @@ def test_a_body_as_we_render_it_is_accepted(is_accepted: Callable[..., bool]) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_guide_registers_word_for_word(live_server: Any, alice: Account, names: dict[str, Any]) -> None:
+def test_the_guide_registers_and_changes_the_secret_word_for_word(
+    live_server: Any, alice: Account, names: dict[str, Any]
+) -> None:
     _, key = ApiKey.issue(alice, name="guide")
 
-    (answer,) = run_as_written("\n".join(blocks(GUIDE)), live_server, KEY=key, URL=live_server.url)
+    printed = run_as_written("\n".join(blocks(GUIDE)), live_server, KEY=key, URL=live_server.url)
 
-    assert json.loads(answer)["data"]["url"] == "https://shop.example/hooks/orders"
+    registered, changed = map(json.loads, filter(None, printed))
+    assert registered["data"]["url"] == changed["data"]["url"] == "https://shop.example/hooks/orders"
+    assert registered["signing_secret"] != changed["signing_secret"]
