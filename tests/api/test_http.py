@@ -1,8 +1,11 @@
 """What only a socket shows: methods, framing, strange paths and headers, through the web processes that really run."""
 
 import json
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 
 import pytest
+from django.utils import timezone
 
 from orders.models import Order
 from tests.factories import AccountFactory, order_body
@@ -22,6 +25,13 @@ def test_an_order_can_be_imported_in_chunks(service, key):
     answer = service.send("POST", ORDERS, pieces(BODY, 10), JSON, key=key, encode_chunked=True)
     assert answer.status == 201
     assert Order.objects.get().customer_name == "Amine Benali"
+
+
+def test_an_answer_says_when_it_was_given(service, key):
+    """Clients whose clock is wrong go by it (docs/orders.md, "What has changed")."""
+    before = timezone.now()
+    said = parsedate_to_datetime(service.send("GET", ORDERS, key=key).headers["Date"])  # in whole seconds
+    assert before - timedelta(seconds=2) < said <= timezone.now()
 
 
 @pytest.mark.parametrize("chunked", [True, False])
