@@ -1,4 +1,4 @@
-"""Measures all that the tables of README.md have, one part after the other. Ends with one JSON object of all figures.
+"""Measures all that the tables of README.md have, one part after the other. Ends with a JSON object of figures by part.
 
     make bench
     make bench PARTS="orders calls"
@@ -27,14 +27,13 @@ def main() -> int:
     parts = parser.parse_args().parts or PARTS
     if unknown := set(parts) - set(PARTS):
         parser.error(f"there is no part {min(unknown)}: they are {', '.join(PARTS)}")
-    figures, failed = {}, []
+    figures: dict[str, dict[str, object]] = {}
     for part in parts:
         began = time.monotonic()
         print(f"=== {part}", flush=True)
-        found = measured(part)
+        figures[part] = measured(part)
         print(f"=== {part}: {time.monotonic() - began:.0f} s", flush=True)
-        figures |= found
-        failed += [] if found else [part]
+    failed = [part for part, found in figures.items() if not found]
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     print(json.dumps(figures))
