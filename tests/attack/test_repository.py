@@ -23,7 +23,11 @@ def test_bandit_sees(tmp_path: Path) -> None:
 
 
 def test_no_secret_lies_in_the_repository() -> None:
-    assert repository.secrets()[1] == []
+    found = repository.suspects(repository.tracked())
+    assert {value: places for value, places in found.items() if value not in repository.HARMLESS} == {}
+    listed = f"{Path(repository.__file__).name}:"
+    there = {value for value, places in found.items() if not all(place.startswith(listed) for place in places)}
+    assert repository.HARMLESS.keys() - there == set(), "excused, and found nowhere"
 
 
 def test_a_secret_is_seen(tmp_path: Path) -> None:
@@ -77,12 +81,3 @@ def test_secrets_are_compared_in_constant_time() -> None:
 def test_a_secret_that_is_compared_is_seen(side: str) -> None:
     assert compared_secrets(f"given != {side}") == [f"1 given != {side}"]
     assert compared_secrets(f"compare_digest(given, {side})") == []
-
-
-def test_every_secret_of_nobody_is_still_there() -> None:
-    everything = "\n".join(
-        path.read_text(encoding="utf-8", errors="ignore")
-        for path in repository.tracked()
-        if path.name != "repository.py"
-    )
-    assert [secret for secret in repository.HARMLESS if secret not in everything] == []
