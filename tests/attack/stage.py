@@ -6,9 +6,7 @@ each page of the URL configuration, with ids of what exists. Sessions are made h
 
 import json
 import os
-import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import django
@@ -16,16 +14,15 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 django.setup()
 
-from django.apps import apps  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.test import Client  # noqa: E402
-from django.urls import URLResolver, get_resolver  # noqa: E402
 
 from agents.desk import claims  # noqa: E402
 from codservice.accounts.models import ApiKey  # noqa: E402
 from inventory.models import Product  # noqa: E402
 from tests import factories  # noqa: E402
 from tests.attack import lists  # noqa: E402
+from tests.harness.addresses import addresses  # noqa: E402
 from tests.harness.deliveries import write_delivery  # noqa: E402
 from webhooks import registry  # noqa: E402
 from webhooks.models import Event  # noqa: E402
@@ -34,32 +31,8 @@ NO_PAGES = ("/api/", "/i18n/")
 ENDS_THE_SESSION = "logout"
 
 
-def routes(patterns: list[Any], prefix: str = "/") -> Iterator[str]:
-    for pattern in patterns:
-        route = prefix + str(pattern.pattern)
-        if isinstance(pattern, URLResolver):
-            yield from routes(pattern.url_patterns, route)
-        else:
-            yield route
-
-
-def filled(route: str, ids: dict[str, str]) -> str:
-    """The route with ids of what exists, found by the parameter's name, the word before it, or the admin's model."""
-    path = re.sub(r"\^?\(\?P<app_label>([^|)]*).*?\)", r"\1", route).replace("$", "")
-    for parameter in re.findall(r"<(?:\w+:)?\w+>", path):
-        before, name = path.partition(parameter)[0].rstrip("/"), re.sub(r"<(\w+:)?|>", "", parameter)
-        value = ids.get(name, ids.get(before.rpartition("/")[2], "x"))
-        found = re.fullmatch(r"/console/(\w+)/(\w+)", before)
-        if found and (model := apps.all_models[found[1]].get(found[2])):
-            first = model._default_manager.first()
-            value = str(first.pk) if first else "x"
-        path = path.replace(parameter, value, 1)
-    return path
-
-
 def build(texts: list[str], last: int) -> dict[str, Any]:
     """Make all of it. `texts` become names and SKUs of products; `last` is the end of the last order's phone number."""
-    factories.make_groups()
     account = factories.AccountFactory(name="Alice's shop", rate_limit=100_000_000)
     names = {lists.kept(text)[:64].strip() for text in texts} - {""}
     Product.objects.bulk_create([Product(account=account, sku=name, name=name, price=1) for name in sorted(names)])
@@ -70,25 +43,20 @@ def build(texts: list[str], last: int) -> dict[str, Any]:
         "operator": factories.UserFactory(is_staff=True, is_superuser=True),
         "holder": account.holder,
     }
-    key, secret = ApiKey.issue(account, name="Shop")
+    _, secret = ApiKey.issue(account, name="Shop")
     orders = [factories.make_order(account, phone=f"05501234{number}") for number in range(10, last + 1)]
     webhook, _ = registry.register(account.id, url="https://receiver.invalid/", events=Event.Kind.values)
     told = Event.objects.filter(account=account)[0]
     delivery = write_delivery(webhook, "failed", attempts=4, kind=told.kind, body=told.body)
-    claim = claims.take(orders[0].id, agent=people["agent"])
+    claims.take(orders[0].id, agent=people["agent"])
     ids = {"orders": orders[1].id, "webhooks": webhook.id, "deliveries": delivery.id}
-    of_pages = ids | {
-        "order_id": orders[0].id, "claim_id": claim, "keys": key.id, "user_id": people["agent"].id,
-        "account_id": account.id, "name": "webhooks",
-    }  # fmt: skip
-    shown = {name: str(value) for name, value in of_pages.items()}
-    paths = sorted({filled(route, shown) for route in routes(get_resolver().url_patterns)})
-    paths = [path for path in paths if not path.startswith(NO_PAGES) and ENDS_THE_SESSION not in path]
     cookies = {"": ""}
     for name, person in people.items():
         client = Client()
         client.force_login(person)
         cookies[name] = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+    paths = sorted({path for address in addresses() for path in address.some_paths()})
+    paths = [path for path in paths if not path.startswith(NO_PAGES) and ENDS_THE_SESSION not in path]
     return {
         "key": secret,
         "ids": {name: str(value) for name, value in ids.items()},
