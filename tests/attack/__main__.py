@@ -44,21 +44,17 @@ def texts_on_pages(target: Target) -> Said:
     return f"{count} orders, their pages in both rooms", found
 
 
-def parameters_of_pages(target: Target) -> Said:
-    return pages.parameters(target)
-
-
 def heavy_bodies(target: Target) -> Said:
-    """The most expensive bodies, fifty at once (as many as a key may send in a minute), while somebody reads."""
+    """The most expensive bodies, fifty at once, while somebody reads."""
 
     def order_of(items: list[dict[str, Any]]) -> dict[str, Any]:
-        return {**pages.ORDER, "items": items}
+        return {**lists.ORDER, "items": items}
 
     bodies = [
         json.dumps(order_of([{}] * 200_000)),
-        json.dumps(order_of([pages.LINE | {"product_name": "x" * 9_000}] * 100)),
-        json.dumps(order_of([pages.LINE | {"attributes": {str(n): "" for n in range(60_000)}}])),
-        json.dumps(order_of([pages.LINE | {"attributes": {str(n): "x" * 200 for n in range(20)}}] * 100)),
+        json.dumps(order_of([lists.LINE | {"product_name": "x" * 9_000}] * 100)),
+        json.dumps(order_of([lists.LINE | {"attributes": {str(n): "" for n in range(60_000)}}])),
+        json.dumps(order_of([lists.LINE | {"attributes": {str(n): "x" * 200 for n in range(20)}}] * 100)),
         '{"a":' + "[" * 500_000,
         '{"a":' + "1" * 1_000_000 + "}",
     ]
@@ -91,7 +87,7 @@ def heavy_bodies(target: Target) -> Said:
 OF_OURS: dict[str, Callable[[Target], Said]] = {
     "lists: every place of the API": every_place,
     "lists: texts on pages": texts_on_pages,
-    "lists: parameters of pages": parameters_of_pages,
+    "lists: parameters of pages": pages.parameters,
     "heavy bodies": heavy_bodies,
 }
 # By name: the attack on the service, and the same attack on the planted faults.

@@ -36,11 +36,11 @@ READ = {
 BULK = {"/api/v1/orders/batch": "/api/v1/orders", "/api/v1/products": "/api/v1/products"}
 # Repeated keys are refused, which RFC 8259 leaves open.
 REPEATED_KEYS = "y_object_duplicated_key"
-ORDER = json.dumps({
+ORDER = {
     "customer_name": "Amine Benali", "customer_phone": "0550123456", "customer_address": "12 rue Didouche Mourad",
-    "customer_wilaya": "16", "total_amount": 4500,
-    "items": [{"product_name": "Robe kabyle", "quantity": 1, "unit_price": 4500}],
-}).encode()  # fmt: skip
+    "customer_wilaya": "16", "total_amount": 4500, "notes": "",
+}  # fmt: skip
+LINE = {"product_name": "Robe kabyle", "quantity": 1, "unit_price": 4500}
 # method, path, body, headers → status, body
 Send = Callable[[str, str, bytes, dict[str, str]], tuple[int, bytes]]
 
@@ -293,7 +293,8 @@ class Attack:
         place, api = case.place, "/api/v1/"
         id_ = self.ids.get(place.path.removeprefix(api).partition("/")[0], "")
         if case.is_kept and "/orders/{id}" in place.path:  # an order can be canceled only once, so use a new one
-            status, content = self.send("POST", f"{api}orders", ORDER, {"Content-Type": "application/json"})
+            order = json.dumps({**ORDER, "items": [LINE]}).encode()
+            status, content = self.send("POST", f"{api}orders", order, {"Content-Type": "application/json"})
             id_ = json.loads(content)["id"]
         path = case.path.replace("{id}", id_)
         # Read what could not be made again, instead of deleting it.

@@ -8,17 +8,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.attack import lists
+from tests.attack.lists import LINE, ORDER
 from tests.attack.target import Target, many
 
-ORDER = {
-    "customer_name": "Amine Benali",
-    "customer_phone": "0550123456",
-    "customer_address": "12 rue Didouche Mourad",
-    "customer_wilaya": "16",
-    "total_amount": 4500,
-    "notes": "",
-}
-LINE = {"product_name": "Robe kabyle", "quantity": 1, "unit_price": 4500}
 # The pages of each room on which an order shows what was sent.
 SHOWN_AT = [("holder", "/account/orders/{}"), ("supervisor", "/console/orders/order/{}/")]
 ORDERS = "/api/v1/orders"
