@@ -42,7 +42,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="codservice-chaos-"))
     say(f"the service's output is in {folder}")
     plants = [PLANTS[name][0] for name in given.plant]
-    record = Run(Settings(given.seed, given.minutes * 60, plan, given.rate, plants, say), folder).carry_out()
+    record = Run(Settings(given.seed, given.minutes * 60, plan, given.rate, say, plants), folder).carry_out()
     breaches = check(record)
     found = {"seed": given.seed, "minutes": given.minutes, **figures(record, breaches)}
     shown: Counter[str] = Counter()

@@ -54,11 +54,10 @@ def lost(record: Record) -> Breaches:
     for wanted in record.imports:
         if wanted.answer is None:
             continue
-        found = {id_: rows.orders[id_] for id_ in at_tag[wanted.tag]}
-        id_ = wanted.answer.get("id") or next(iter(found), "")
-        if id_ not in found:
-            yield f"order {id_ or wanted.tag} was answered and is not there"
-        elif (left := _as_stored(found[id_], rows.lines.get(id_, []))) != _as_sent(wanted.body):
+        id_ = wanted.answer["id"]
+        if id_ not in at_tag[wanted.tag]:
+            yield f"order {id_} was answered and is not there"
+        elif (left := _as_stored(rows.orders[id_], rows.lines.get(id_, []))) != _as_sent(wanted.body):
             yield f"order {id_} was sent as {_as_sent(wanted.body)} and is {left}"
     reached = {(change["order"], change["to_status"]) for change in rows.changes}
     for cancel in record.cancels:
@@ -166,7 +165,7 @@ def replays(record: Record) -> Breaches:
 def reading(record: Record) -> Breaches:
     """At the end the API shows orders as it answered their imports, and counts exactly."""
     for wanted in record.imports:
-        shown = record.read_back.get(wanted.answer["id"], {}) if wanted.answer and "id" in wanted.answer else {}
+        shown = record.read_back.get(wanted.answer["id"], {}) if wanted.answer else {}
         for name in shown and ("id", "customer", "total_amount", "items", "created_at"):
             before, now = wanted.answer[name], shown.get(name)
             if isinstance(before, dict) and isinstance(now, dict):
@@ -355,8 +354,8 @@ def figures(record: Record, breaches: list[Breach]) -> Row:
         "answers": {str(status or "none"): count for status, count in sorted(statuses.items())},
         "503 within": f"{_most(each.ended - each.began for each in record.answers if each.status == 503)} s",
         "answers in calm": len(in_calm),
-        "passed the limit uncounted": sum(each.remaining == LIMIT for each in record.burst),
         "of these with Redis, worker or beat away": len(without_redis),
+        "passed the limit uncounted": sum(each.remaining == LIMIT for each in record.burst),
         "milliseconds in calm, p50 and p99": [_percentile(times, 0.5), _percentile(times, 0.99)],
         "seconds to recover, at most": {fault: max(each) for fault, each in sorted(recoveries.items())},
         "held in the first and the last fifth": _held(record),

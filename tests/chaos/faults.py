@@ -67,7 +67,7 @@ class Killer:
 
     # --- Kills -----------------------------------------------------------------------------------------------------
 
-    def kill(self, part: str, signum: int = signal.SIGKILL) -> Sequence[str]:
+    def kill(self, part: str) -> Sequence[str]:
         """End a part with all its processes, as soon as it runs. Returns the deliveries that were under way."""
         leader = self.run.await_part(part)
         under_way: Sequence[str] = ()
@@ -78,7 +78,7 @@ class Killer:
         if part == "supervisor":
             self.run.kill_supervisor()
         else:
-            _signal([leader, *descendants(leader)], signum)
+            _signal([leader, *descendants(leader)], signal.SIGKILL)
         return under_way
 
     def kill_one_web(self) -> None:

@@ -16,9 +16,9 @@ class Import:
     account: str
     body: Row
     key: str = ""
-    """The Idempotency-Key, or the external id of a row in a file. Empty: it is sent only once, whatever happens."""
+    """The Idempotency-Key. Empty: it is sent only once, whatever happens."""
     answer: Row | None = None
-    """The order in the answer. For a row of a file, only its id is known."""
+    """The order in the answer."""
     replays: list[Row] = field(default_factory=list)
     """Answers to the same request, sent again after it was answered."""
     reused: list[int] = field(default_factory=list)
@@ -88,7 +88,6 @@ class Receipt:
     event: str
     signature: str
     body: bytes
-    at: float
 
 
 @dataclass

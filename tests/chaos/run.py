@@ -61,14 +61,12 @@ READ_BACK = 200  # orders
 _SET_UP = """
 import io, json
 from django.core.management import call_command
+from tests.factories import open_always
 def call(*arguments):
     said = io.StringIO()
     call_command(*arguments, stdout=said, stderr=io.StringIO())
     return said.getvalue().strip()
-from datetime import date, time
-from agents.models import CallingPeriod
-always = {{"first_day": date(2000, 1, 1), "last_day": date(2100, 1, 1), "opens_at": time.min, "closes_at": time.max}}
-CallingPeriod.objects.create(**always, is_opening=True)
+open_always()
 keys = {{}}
 for name in {accounts}:
     mail = name + "@example.dz"
@@ -90,9 +88,9 @@ class Settings:
     plan: Sequence[Fault]
     rate: float
     """How many changes per second shops and agents request together, while they are answered."""
+    say: Callable[[str], None]
     plants: Sequence[str] = ()
     """SQL statements that make the service break a promise: see `plants`."""
-    say: Callable[[str], None] = lambda sentence: None
 
 
 class Run:
@@ -205,14 +203,13 @@ class Run:
                 request.headers["x-service-event"],
                 request.headers["x-service-signature"],
                 request.body,
-                request.at,
             )
             for request in list(self.receiver.requests)
         ]
         for shop in shops[::SHOPS]:
             reply = shop.call("GET", "orders?per_page=1")
             record.totals[shop.account] = reply.json()["meta"]["total"]
-        answered = [each for each in record.imports if each.answer and "id" in each.answer]
+        answered = [each for each in record.imports if each.answer]
         for each in self.dice.sample(answered, min(READ_BACK, len(answered))):
             shop = next(shop for shop in shops if shop.account == each.account)
             record.read_back[each.answer["id"]] = shop.call("GET", f"orders/{each.answer['id']}").json()

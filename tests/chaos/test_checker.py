@@ -123,7 +123,7 @@ def tell(record: Record, name: str, kind: str, data: Row) -> None:
             id_ = f"d-{name}{path}"
             record.rows.deliveries[id_] = {"event": name, "webhook": path, "status": "delivered"}
             signature = "sha256=" + hmac.new(SECRET.encode(), text.encode(), hashlib.sha256).hexdigest()
-            record.receipts.append(Receipt(path, id_, 1, kind, signature, text.encode(), 0.0))
+            record.receipts.append(Receipt(path, id_, 1, kind, signature, text.encode()))
 
 
 def test_a_run_that_went_well_breaks_no_rule() -> None:

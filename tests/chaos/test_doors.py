@@ -29,9 +29,9 @@ def door(doors: Doors) -> Door:
     return doors["front"]
 
 
-def ask(door: Door, seconds: float = 30.0) -> int:
+def ask(door: Door) -> int:
     """The status of the answer through the door, or 0 without one."""
-    connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=seconds)
+    connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=PATIENCE)
     try:
         connection.request("GET", "/", headers={"X-Service-Delivery": "one"})
         return connection.getresponse().status

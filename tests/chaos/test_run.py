@@ -25,7 +25,7 @@ def test_nothing_is_lost_doubled_or_kept_back_whatever_is_killed(tmp_path: Path)
         *("broker killed", "application killed", "beat killed", "one of the web processes killed"),
         *("trouble on the way to PostgreSQL", "supervisor killed", "trouble on the way to the service"),
     )
-    record = Run(Settings(SEED, 50, plan, RATE, say=print), tmp_path).carry_out()
+    record = Run(Settings(SEED, 50, plan, RATE, print), tmp_path).carry_out()
     breaches = check(record)
     print(json.dumps(figures(record, breaches), indent=2))
     assert breaches == []
@@ -35,6 +35,6 @@ def test_nothing_is_lost_doubled_or_kept_back_whatever_is_killed(tmp_path: Path)
 def test_what_is_planted_into_a_real_service_is_found(tmp_path: Path) -> None:
     plants = [sql for sql, _ in PLANTS.values()]
     plan = named("PostgreSQL killed", "PostgreSQL stopped at once", "PostgreSQL killed")
-    record = Run(Settings(SEED, 15, plan, RATE, plants, print), tmp_path).carry_out()
+    record = Run(Settings(SEED, 15, plan, RATE, print, plants), tmp_path).carry_out()
     found = {breach.rule for breach in check(record)}
     assert {rule for _, rules in PLANTS.values() for rule in rules} <= found
