@@ -1,23 +1,17 @@
 """An agent at work in a real browser: Debian's Chromium, driven by Playwright."""
 
-import shutil
-
 from playwright.sync_api import expect, sync_playwright
 
-from benchmarks.desk import OPEN_ALWAYS
 from benchmarks.service import Service
-
-# Keeps Chromium from contacting Google's hosts.
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+from tests.harness.browser import SWITCHES, chromium_path
 
 
 def confirm_in_browser(running: Service, count: int) -> int:
     """Sign in as a new agent, and confirm `count` orders one after the other. Returns how many were confirmed."""
     running.python("manage.py", "create_agent", "samira", "--password", "correct-horse-battery")
-    running.shell(OPEN_ALWAYS)
+    running.shell("from tests.factories import open_always; open_always()")
     with sync_playwright() as playwright:
-        chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
-        browser = playwright.chromium.launch(executable_path=chromium, args=OPTIONS)
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=SWITCHES)
         page = browser.new_page()
         page.goto(f"{running.url}/console/")
         page.fill("[name=username]", "samira")

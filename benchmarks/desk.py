@@ -39,19 +39,14 @@ CSRF = "0123456789abcdefghijklmnopqrstuv"
 # The tables that grow with the orders. There are only as many claims as agents, so reading them all is fine.
 TABLES = ("orders_order", "orders_orderitem", "orders_callnote", "orders_statuschange")
 
-# Lets agents call at any time and on days off.
-OPEN_ALWAYS = """
-from datetime import date, time
-from agents.models import CallingPeriod
-always = {"first_day": date(2000, 1, 1), "last_day": date(2100, 1, 1), "opens_at": time.min, "closes_at": time.max}
-CallingPeriod.objects.create(**always, is_opening=True)
-"""
 PEOPLE = """
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.contrib.sessions.backends.db import SessionStore
 from codservice.accounts.models import Account, User
 from inventory.models import Product
+from tests.factories import open_always
+open_always()
 for number in range({accounts}):
     holder = User.objects.create(username=f"shop{{number}}@example.dz", email=f"shop{{number}}@example.dz")
     account = Account.objects.create(name=f"Shop {{number}}", holder=holder)
@@ -183,7 +178,7 @@ class Agent:
 
 
 def prepare(running: service.Service, orders: int) -> Desk:
-    sessions = running.shell(OPEN_ALWAYS + PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
+    sessions = running.shell(PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
     # Keep workers from indexing so many orders for minutes, which no desk waits for.
     running.sql(NO_INDEX)
     running.write(FILL, orders, accounts=ACCOUNTS, agents=AGENTS)
