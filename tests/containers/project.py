@@ -18,6 +18,7 @@ from tests.containers.report import Wrong, expect
 from tests.harness.processes import CHECKOUT
 
 RATE = 20.0  # requests a second
+ANSWER_SECONDS = 60.0  # until a page is answered again
 ARRIVAL_SECONDS = 60.0  # for deliveries, after the last request
 # On a busy machine posts may time out. Their retries are due after minutes, for which nobody waits here.
 RETRY_NOW = "UPDATE webhooks_delivery SET next_attempt_at = now() WHERE status = 'pending' AND attempt_count > 0"
@@ -27,7 +28,7 @@ class Project:
     """A checkout in which compose runs."""
 
     def __init__(self, engine: Engine, checkout: Path, name: str) -> None:
-        self.engine, self.name = engine, name
+        self.engine = engine
         self.folder = engine.work / name
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
@@ -74,13 +75,13 @@ class Project:
         expect(200 <= status < 300, f"{method} {path}: {status} {said[:300]}")
         return json.loads(said) if said else None
 
-    def wait_for(self, path: str = "/readyz", seconds: float = 60) -> float:
+    def wait_for(self, path: str = "/readyz") -> float:
         began = time.monotonic()
-        while time.monotonic() - began < seconds:
+        while time.monotonic() - began < ANSWER_SECONDS:
             if self.curl(path)[0] == 200:
                 return time.monotonic() - began
             time.sleep(0.3)
-        raise Wrong(f"{path} does not answer 200 for {seconds:.0f} s")
+        raise Wrong(f"{path} does not answer 200 for {ANSWER_SECONDS:.0f} s")
 
     def received(self) -> Counter[str]:
         said = self.compose("logs", "--no-log-prefix", "--no-color", "receiver")
@@ -101,10 +102,11 @@ def load(project: Project, seconds: float) -> Iterator[dict[str, Any]]:
         sent |= json.loads(running.communicate()[0])
 
 
-def judge(project: Project, sent: dict[str, Any], row: list[str], most_failed: int | None) -> None:
+def judge(project: Project, sent: dict[str, Any], row: list[str], *, may_fail: bool) -> None:
     """Report failed requests, lost orders and missing or repeated deliveries. Raises Wrong for broken promises.
 
-    With `most_failed` None any number of requests may have failed."""
+    Requests may have failed only if they `may_fail`.
+    """
     row.append(f"{sent['requests']} requests, {sent['failed']} failed {sent['statuses']}")
     row.append(f"longest {sent['longest_ms']} ms")
     canceled = project.psql("SELECT id FROM orders_order WHERE status = 'canceled'").split()
@@ -122,4 +124,4 @@ def judge(project: Project, sent: dict[str, Any], row: list[str], most_failed: i
     expect(not lost, f"{len(lost)} orders are not as they were answered")
     expect(not missing, f"{len(missing)} deliveries did not arrive within {ARRIVAL_SECONDS:.0f} s")
     expect(told == len(canceled), f"{len(canceled)} canceled orders and {told} events")
-    expect(most_failed is None or sent["failed"] <= most_failed, f"failures: {sent['failures']}")
+    expect(may_fail or not sent["failed"], f"failures: {sent['failures']}")
