@@ -1,9 +1,9 @@
 """A receiver that uses little processor time: one process, an event loop, raw bytes.
 
-    python -m benchmarks.receiver PORT [hang] [tls CERTIFICATE] [FILE]
+    python -m benchmarks.receiver PORT [hang | tls CERTIFICATE | FILE]
 
-It answers 204 at once, or with `hang` reads and never answers. With FILE it writes a line for each request when it is
-stopped: its time (seconds since 1970) and the id of its delivery. With a certificate it uses TLS.
+It answers 204 at once, or with `hang` reads and never answers. With FILE, an absolute path, it writes a line for each
+request when it is stopped: its time (seconds since 1970) and the id of its delivery. With a certificate it uses TLS.
 """
 
 import asyncio

@@ -19,7 +19,6 @@ from tests.harness.processes import CHECKOUT
 from .lan import Host, Switch
 from .traffic import Shop
 
-# As in production, except that nothing is precompiled, and the receiver's address is private.
 ROLES = {"web": ("web1", "web2"), "worker": ("worker1", "worker2"), "beat": ("beat1", "beat2")}
 NETWORKS = {"worker": ("lan", "internet")}
 
@@ -85,6 +84,7 @@ class Deployment:
 
     @property
     def _environment(self) -> dict[str, str]:
+        """Settings as in production, except that the receiver's address is private, and therefore without HTTPS."""
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         return {
             **inherited,

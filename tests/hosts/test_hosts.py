@@ -1,4 +1,5 @@
-"""With two webs, two workers and two beats, one of each is cut off and the other killed: nothing is lost or sent twice.
+"""With two webs, two workers and two beats, one of each is cut off and the other killed: nothing is lost, and only
+what was under way then may be sent twice.
 
 The check reads HTTP answers, what the receiver recorded, and the rows at the end.
 """

@@ -1,7 +1,7 @@
 """Who may open what: the table of every address of the service, and how a test tries one.
 
-The addresses come from the URL configuration. Until a new one has its place in the table, it is expected to be open to
-operators only if it is in the console, and to nobody otherwise.
+The addresses come from the URL configuration. Until a new one has its place in the table, it is expected to be open
+only to operators in the console, only to a live key in the API (but to none under /test/), and to nobody elsewhere.
 """
 
 from collections.abc import Container, Iterator
