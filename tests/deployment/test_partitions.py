@@ -100,7 +100,7 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
     done = divide(url, datetime.now(UTC) - timedelta(seconds=1))
     assert "ERROR:  `from` must be in the future." in done.stderr
     manage(url, "shell", "-v0", "-c", DELIVER)
-    begins = datetime.now(UTC) + timedelta(seconds=10)
+    begins = datetime.now(UTC) + timedelta(seconds=20)
     with psycopg.connect(url) as connection:  # as a long report would: the script fails half-way
         connection.execute("LOCK webhooks_attempt IN ACCESS SHARE MODE")
         done = divide(url, begins)

@@ -1,6 +1,7 @@
 """`prune` and beat's task: what is old goes, in batches that may end anywhere, and nothing else does."""
 
 import json
+import sys
 import threading
 from datetime import timedelta
 from io import StringIO
@@ -85,6 +86,7 @@ def test_nothing_is_counted_beforehand(db, monkeypatch):
         yield {"things": 0}
 
     monkeypatch.setitem(SWEEPS, "things", counted)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
     call_command("prune", stdout=StringIO(), stderr=(said := StringIO()))
     assert asked == [False]
     assert f"{len(SWEEPS) - 1} of {len(SWEEPS)} kinds" in said.getvalue(), "how far it is, without a terminal too"
