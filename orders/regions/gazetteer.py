@@ -167,6 +167,16 @@ def _seats() -> dict[str, str]:
     return seats | {row["code"]: row["ons_code"] for row in _rows("seats.csv")}
 
 
+def answers_to(place: Wilaya | Commune) -> list[str]:
+    """Its names, and for the seat of a wilaya also those of the wilaya, which may be spelled otherwise."""
+    return [*names(place), *_names_of_seats().get(place.code, ())]
+
+
+@cache
+def _names_of_seats() -> dict[str, list[str]]:
+    return {seat: names(wilayas()[code]) for code, seat in _seats().items()}
+
+
 RENUMBERED = frozenset(map(str, range(59, 70)))
 """The codes of the wilayas of 2026. Other lists number these wilayas in another order."""
 

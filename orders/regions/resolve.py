@@ -111,12 +111,6 @@ def _spellings(names: Iterable[str]) -> list[list[str]]:
 
 
 @cache
-def _names_of_seats() -> dict[Commune, list[str]]:
-    """The names of each wilaya by its seat."""
-    return {seat: gazetteer.names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
-
-
-@cache
 def _wilaya_names() -> frozenset[str]:
     """The strictest key of every name of a wilaya."""
     names = [words for place in gazetteer.wilayas().values() for words in _spellings(gazetteer.names(place))]
@@ -181,9 +175,6 @@ class Candidates(ABC, Generic[Place]):
     def belongs(self, place: Place, number: str) -> bool:
         """Whether a number beside the place's name agrees with it."""
 
-    def names(self, place: Place) -> list[str]:
-        return gazetteer.names(place)
-
     @cached_property
     def exact(self) -> dict[str, Place]:
         """The places by code and by exact name."""
@@ -195,7 +186,7 @@ class Candidates(ABC, Generic[Place]):
 
     @cached_property
     def index(self) -> Index[Place]:
-        return Index(((place, _spellings(self.names(place))) for place in self.places), _is_elsewhere)
+        return Index(((place, _spellings(gazetteer.answers_to(place))) for place in self.places), _is_elsewhere)
 
     def find(self, text: str) -> Place:
         """The place that `text` stands for. Raises `NotFound`."""
@@ -329,10 +320,6 @@ class _Wilayas(Candidates[Wilaya]):
 
 
 class _Communes(Candidates[Commune]):
-    def names(self, place: Commune) -> list[str]:
-        """A wilaya's seat also answers to all names of that wilaya."""
-        return [*gazetteer.names(place), *_names_of_seats().get(place, ())]
-
     def by_code(self, text: str) -> Commune | None:
         found = gazetteer.commune_by_code(text)
         return found if found and self.around and self.around.code in found.wilayas else None

@@ -40,7 +40,7 @@ def _rank(place: Place, key: str, name: str) -> int:
 
 @cache
 def _names(code: str) -> frozenset[str]:
-    return frozenset(key for name in gazetteer.names(gazetteer.place(code)) for key in _keys(name))
+    return frozenset(key for name in gazetteer.answers_to(gazetteer.place(code)) for key in _keys(name))
 
 
 def _keys(text: str) -> tuple[str, str]:

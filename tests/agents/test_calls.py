@@ -882,6 +882,8 @@ def test_an_edit_needs_the_customer_and_the_version(alice: Account, colleague: U
         ({"q": "bejai"}, ["Bejaïa"]),
         ({"q": "bab", "wilaya": "الجزائر"}, ["Bab El Oued", "Bab Ezzouar", "Baba Hassen"]),
         ({"q": "باب", "wilaya": "16"}, ["Bab El Oued", "Bab Ezzouar", "Baba Hassen"]),
+        ({"q": "إليزي", "wilaya": "33"}, ["Illizi"]),  # the commune itself is spelled إيليزي
+        ({"q": "عين تي", "wilaya": "46"}, ["Aïn Témouchent"]),  # and this one عين تموشنت
         ({"q": "bab", "wilaya": "no such place"}, []),
         ({"q": "zzz"}, []),
     ],
