@@ -191,8 +191,8 @@ class _Drain:
             for_failing = max(min(limit, most_failing - len(self._failing)), 0)
             self._claims += 1
             others_first = self._claims % OTHERS_FIRST == 0
-            if others_first:  # one post to a webhook that fails: it may hang, and hold its place for long
-                for_failing = min(for_failing, 1)
+            if others_first:  # one post to a webhook that fails, as it may hang; with room for one, a retry beside it
+                for_failing, limit = min(for_failing, 1), max(limit, 2)
             claim = partial(
                 delivery.claim, limit=limit, limit_failing=for_failing, asked_at=now, others_first=others_first
             )

@@ -556,6 +556,17 @@ def test_nor_does_a_retry_wait_for_newer_first_attempts(make_engine, receiver, w
     assert [request.delivery for request in receiver.requests].index(str(retry)) < 300
 
 
+def test_nor_where_there_is_room_for_one_post_at_a_time(make_engine, receiver, webhook_to):
+    """A webhook that fails would take it whenever a retry's turn comes."""
+    for number in range(12):
+        write(webhook_to(receiver.url(f"/{number}")), 40, age=3600)
+    receiver.behaviours["/bad"] = answer("500 No")
+    write(webhook_to(receiver.url("/bad"), is_failing=True), 40, age=3600)
+    (retry,) = write(webhook_to(receiver.url("/good")), attempts=1, age=7200)
+    assert make_engine(window=1).drain() == 521
+    assert [request.delivery for request in receiver.requests].index(str(retry)) < 300
+
+
 def test_a_webhook_that_recovers_gets_its_share_back(engine, receiver, webhook_to):
     webhook = webhook_to(receiver.url())
     receiver.default = answer("500 No")
