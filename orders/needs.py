@@ -55,8 +55,7 @@ WITH sold AS (
     WHERE account_id = %(account)s AND dimension = 'product' AND day >= %(since)s GROUP BY key
 )
 SELECT product.id, product.name, product.stock_quantity, sold.units, count(*) OVER ()
-FROM sold JOIN inventory_product product
-    ON product.id = CASE WHEN sold.key ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN sold.key::uuid END
+FROM sold JOIN inventory_product product ON product.id = sold.key::uuid
 WHERE product.account_id = %(account)s AND product.is_active AND product.stock_quantity < sold.units
 ORDER BY product.stock_quantity - sold.units, product.sku LIMIT %(shown)s
 """
