@@ -703,6 +703,27 @@ def test_enter_decides_nothing_at_a_box_or_at_another_order_or_in_a_line(
     assert set(Order.objects.values_list("status", flat=True)) == {"pending_confirmation"}
 
 
+def test_a_half_typed_time_is_told_by_its_own_button_and_stops_no_other(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    """A browser would refuse the whole form, and say so only where the field can be seen."""
+    customers(alice, 1)
+    page = call(visit())
+    settled(page)
+    at = page.locator("[name=at]")
+    at.evaluate("field => { field.told = 0; field.addEventListener('invalid', () => { field.told += 1 }) }")
+    page.keyboard.press("7")
+    page.keyboard.press("4")
+    expect(at).to_be_focused()
+    page.keyboard.type("25")
+    press(page, "Call back at this time")
+    expect(at).to_be_focused()
+    assert at.evaluate("field => [field.validity.badInput, field.told]") == [True, 1]
+    page.keyboard.press("Escape")
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+
+
 def test_what_is_pressed_is_about_the_order_that_was_chosen_then(visit: Visits, alice: Account, agent: User) -> None:
     first, second = two_orders(alice)
     page = call(visit())

@@ -172,6 +172,19 @@ def test_an_order_is_canceled_with_the_keyboard_alone(visit: Callable[..., Visit
     assert (order.status, order.cancel_reason) == ("canceled", "Out of stock")
 
 
+def test_a_half_typed_day_shows_itself_when_it_refuses_a_search(visit: Callable[..., Visit], alice: Account) -> None:
+    """It would do nothing, without a word, as the day lies in a fold that was shut."""
+    page = visit().sign_in(alice.holder.email, "/account/login", to="/account/orders")
+    day, days = page.get_by_label("Received from"), page.locator("summary", has_text="Days")
+    days.click()
+    day.focus()
+    page.keyboard.type("25")
+    days.click()
+    expect(day).to_be_hidden()
+    page.get_by_role("button", name="Search").click()
+    expect(day).to_be_focused()
+
+
 def test_nothing_offers_to_copy_before_it_can(visit: Callable[..., Visit], alice: Account) -> None:
     page = visit().sign_in(alice.holder.email, "/account/login")
     held: list[Route] = []

@@ -97,13 +97,14 @@ function enter(panel) {
   if (!panel.querySelector(".panel").contains(document.activeElement)) panel.querySelector(".panel button").focus();
 }
 
-// A choice that needs words asks for them.
+// A choice that needs words asks for them, and says if they cannot be read, as of a half-typed time.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-asks]");
   const words = button && document.getElementById(button.dataset.asks);
   if (!words || words.value) return;
   event.preventDefault();
   words.focus();
+  words.reportValidity();
 });
 
 document.addEventListener("toggle", (event) => {

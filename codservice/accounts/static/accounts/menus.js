@@ -10,3 +10,9 @@ document.addEventListener("keydown", ({ key, target }) => {
   target.closest("details.menu[open]")?.querySelector("summary").focus();
   shut({});
 });
+
+// A field that stops its form can be seen, so that the browser says why.
+document.addEventListener("invalid", ({ target }) => {
+  const fold = target.closest("details");
+  if (fold) fold.open = true;
+}, true);
