@@ -79,11 +79,11 @@ def changes(seen: Mapping[UUID, int], versions: Mapping[UUID, int], reader: User
     return {id_: numbered % {"number": changed[id_], "what": what} for id_, what in told.items()}
 
 
-def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
-    """Why the agent no longer holds the customer."""
+def why_gone(claim_id: UUID, agent: User, order_ids: Collection[UUID]) -> str:
+    """Why the agent no longer holds the customer, who is known by their orders."""
     if Claim.objects.expired().filter(id=claim_id, agent=agent).exists():
         return _("You were inactive for ten minutes, so the customer was released.")
-    orders = Order.live.filter(id__in=list(seen)[:1])
+    orders = Order.live.filter(id__in=list(order_ids)[:1])
     claim = Claim.objects.unexpired().filter(phone_e164__in=orders.values("phone_e164")).select_related("agent").first()
     if claim is not None and claim.agent_id == agent.pk:
         return _("You are calling this customer on another page.")

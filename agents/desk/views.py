@@ -338,7 +338,7 @@ def _gone(
             is_moved = any(order.status == Status.PENDING for order in had)
             says = [_("The order's phone number has changed.") if is_moved else _("Nothing is left to decide.")]
         else:
-            says = [notices.why_gone(claim_id, request.user, seen)]
+            says = [notices.why_gone(claim_id, request.user, [order.id for order in had])]
     context = {
         "title": _("This customer is not yours now"),
         "says": says,

@@ -656,6 +656,20 @@ def test_the_screen_learns_that_the_customer_is_gone(
     assert "Livrer le matin" in response.content.decode()
 
 
+def test_who_loads_the_page_again_or_comes_back_to_it_learns_why_the_customer_is_gone(
+    order: Order, agent: User, colleague: User, browser: Client, screen: Screen
+) -> None:
+    pages = (f"{screen.address}?order={order.id}", f"{screen.address}edit/{order.id}/")
+    for taker, why in (
+        (agent, "You are calling this customer on another page."),
+        (colleague, "Nadia is calling this customer now."),
+    ):
+        Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+        claims.take(order.id, agent=taker)
+        for page in pages:
+            assert told(browser.get(page, follow=True)) == why
+
+
 def test_of_an_order_whose_number_was_corrected_meanwhile_the_page_shows_the_way(
     alice: Account, browser: Client
 ) -> None:
