@@ -1,11 +1,14 @@
 """The desk on phones, on low screens and magnified: everything to press or read is in sight."""
 
+from datetime import time, timedelta
 from itertools import product
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from agents.desk import claims
+from agents.models import CallingPeriod
+from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
@@ -51,6 +54,9 @@ def visit_screen(visit: Visits, agent: User, account: Account, size: tuple[int, 
 
 
 def test_no_word_runs_out_of_its_button(visit: Visits, alice: Account, agent: User) -> None:
+    tomorrow = days.today() + timedelta(days=1)
+    closed = {"first_day": tomorrow, "last_day": tomorrow, "is_closed": True}  # so that a button has a longer text
+    CallingPeriod.objects.create(account=alice, opens_at=time.min, closes_at=time.max, **closed)
     page = visit_screen(visit, agent, alice, PHONE)
     for language, (width, height) in product(LANGUAGES, (PHONE, SMALL_PHONE)):
         page.set_extra_http_headers({"Accept-Language": language})
