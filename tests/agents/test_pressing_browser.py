@@ -325,6 +325,23 @@ def test_the_desk_brings_what_only_looks_the_same(
     calls(page, "Customer 0")
 
 
+def test_the_title_of_a_hidden_desk_counts_on(visit: Visits, alice: Account, agent: User) -> None:
+    """Nothing else of it can be seen. It looks once a minute."""
+    (order,) = customers(alice, 1)
+    person, looks = visit(), list[str]()
+    person.page.clock.install(time="2026-03-02T08:00")
+    person.page.clock.pause_at("2026-03-02T08:01")
+    page = person.sign_in("samira", to=DESK)
+    page.on("request", lambda request: looks.append(request.url))
+    title = page.title()
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
+    waits(order, CallState.CALLBACK, agent=agent)
+    page.clock.run_for(50_000)
+    page.clock.run_for(10_000)
+    expect(page).to_have_title(f"(1) {title}")
+    assert len(looks) == 1
+
+
 @pytest.mark.parametrize("minutes", [0, 90])
 def test_the_desk_does_not_go_on_saying_that_nobody_is_due(
     minutes: int, visit: Visits, alice: Account, agent: User

@@ -1,11 +1,13 @@
-// Keeps the desk up to date: asks every few seconds while the page is visible, and shows in the title how many promised
-// calls are due.
+// Keeps the desk up to date: asks every few seconds, while the page is hidden only once a minute, and shows in the title
+// how many promised calls are due.
 "use strict";
 
 (() => {
   const lists = document.querySelector("[data-now]");
   const title = document.title;
   const STAYS = 30_000; // ms, from the last use of the keyboard or pointer, or the last move of the focus
+  const SELDOM = 55_000; // ms between two looks of a hidden page; timers are not exact
+  let lookedAt = performance.now();
   let usedAt = 0;
   let used = null; // not every press moves the focus
   let isRenewing = false;
@@ -54,7 +56,8 @@
   }
 
   async function look() {
-    if (document.hidden || pressing.isSent()) return;
+    if (pressing.isSent() || (document.hidden && performance.now() - lookedAt < SELDOM)) return;
+    lookedAt = performance.now();
     const answer = await pressing.ask(lists.dataset.now);
     if (pressing.isLockedOut(answer)) return location.reload(); // to the login, or why not
     const text = answer?.ok ? await answer.text().catch(() => null) : null; // a line may be cut within the answer
