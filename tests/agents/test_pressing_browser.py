@@ -332,7 +332,7 @@ def test_the_title_of_a_hidden_desk_counts_on(visit: Visits, alice: Account, age
     person.page.clock.install(time="2026-03-02T08:00")
     person.page.clock.pause_at("2026-03-02T08:01")
     page = person.sign_in("samira", to=DESK)
-    page.on("request", lambda request: looks.append(request.url))
+    page.route("**/*", lambda route: (looks.append(route.request.url), route.continue_()))
     title = page.title()
     page.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
     waits(order, CallState.CALLBACK, agent=agent)
