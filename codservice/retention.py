@@ -44,8 +44,9 @@ class SweepsFailed(Exception):
 def sweep(older_than: timedelta, *, dry_run: bool = False) -> Iterator[tuple[str, dict[str, int]]]:
     """Run all SWEEPS, batch by batch, and yield each batch's sweep by name, with its counts.
 
-    The caller may stop the iteration; the next one goes on with what is left. Two at once do no harm. A sweep that
-    fails does not stop those after it; at the end SweepsFailed names it.
+    The caller may stop the iteration, and go on with it later, in another thread too; a new one begins with the first
+    sweep, and finds what is left. Two at once do no harm. A sweep that fails does not stop those after it; at the end
+    SweepsFailed names it.
     """
     # By the database's clock, so that a host whose clock is wrong cannot delete what is new.
     before = postgresql.row("SELECT now() - %s::interval", [older_than])[0]

@@ -253,6 +253,7 @@ def days_pass(name, days):
 def seven_old(webhook, delivery_of, monkeypatch):
     monkeypatch.setattr(retention, "BATCH", 2)
     monkeypatch.setattr("codservice.retention.database_clock", DatabaseClock(settling=timedelta(0)))
+    monkeypatch.setattr(tasks, "_left", None)
     for _ in range(7):
         delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - OLD)
 
@@ -276,6 +277,30 @@ def test_a_task_ends_in_time_and_the_next_goes_on(seven_old, monkeypatch):
     assert len(runs) == 4
     assert not Delivery.objects.exists()
     assert not Event.objects.exists()
+
+
+def test_the_next_goes_on_behind_what_is_kept(seven_old, monkeypatch):
+    """A round that began anew each minute, where reading what is kept takes longer, never came to the rest."""
+    in_front = Delivery.objects.order_by("event_id").values("id")[:6]
+    Delivery.objects.filter(id__in=in_front).update(finished_at=timezone.now())
+    monkeypatch.setattr(tasks, "PRUNE_SECONDS", 0.0)
+    monkeypatch.setattr("codservice.retention.SWEEPS", {"deliveries": SWEEPS["deliveries"]})
+
+    counts = [tasks.prune().get("deliveries") for _ in range(6)]
+
+    assert counts == [0, 0, 0, 1, None, None]
+
+
+def test_a_round_that_was_left_a_day_ago_is_not_gone_on_with(seven_old, delivery_of, webhook, monkeypatch):
+    """Another worker may have ended its own meanwhile."""
+    monkeypatch.setattr("codservice.retention.SWEEPS", {"deliveries": SWEEPS["deliveries"]})
+    with monkeypatch.context() as short:
+        short.setattr(tasks, "PRUNE_SECONDS", 0.0)
+        assert tasks.prune() == {"deliveries": 2, "attempts": 2}
+    delivery_of(webhook, "delivered", created_at=timezone.now() - 2 * OLD)
+    monkeypatch.setattr(tasks, "PRUNE_EVERY", timedelta(0))
+
+    assert tasks.prune()["deliveries"] == 6
 
 
 def test_a_worker_that_is_to_stop_leaves_the_rest_to_the_next(seven_old, monkeypatch):
