@@ -5,6 +5,7 @@ new connections, and tells its clients that theirs end (`leave`). LAST_SECONDS l
 whoever sent them, and granian finishes the requests in flight, for at most `stop_seconds`.
 """
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -62,6 +63,8 @@ class Server(MPServer):
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT; requests in flight are finished."""
+        if sys.platform == "linux":  # elsewhere processes are not forked, nor by Python 3.14's default
+            multiprocessing.set_start_method("fork", force=True)
         # Closing the terminal means to stop, unless nohup prevents it. granian would restart its processes, which do
         # not stop by its signal alone.
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import multiprocessing
 import os
 import re
 import socket
@@ -177,7 +176,6 @@ def serve(web: Web, application: str = APPLICATION) -> None:
     from codservice.run.server import Server
 
     if sys.platform == "linux":  # elsewhere processes are not forked
-        multiprocessing.set_start_method("fork", force=True)  # as granian's processes start; not Python 3.14's default
         preload(application)
     Server(web, application, stop_seconds=STOP_SECONDS).run()
 
