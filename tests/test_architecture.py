@@ -154,6 +154,15 @@ sys.exit(' '.join({'tqdm', 'codservice.commands'} & sys.modules.keys()))"""
     assert done.stderr.strip() == ""
 
 
+def test_the_supervisor_that_stays_loads_no_framework() -> None:
+    """It starts before everything else, and stays for as long as the service runs."""
+    lines = """import codservice.onebox.__main__, sys
+large = {'django', 'asyncio', 'ssl', 'email', 'importlib.metadata', 'multiprocessing'}
+sys.exit(' '.join(large & sys.modules.keys()))"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.stderr.strip() == ""
+
+
 def test_one_word_names_one_module() -> None:
     homes = defaultdict(list)
     for room in ROOMS:

@@ -14,8 +14,9 @@ from django.db.backends.base import base
 from django.test import Client
 from psycopg.pq import Format
 
+from codservice import OLDEST_POSTGRES
 from codservice.days import ALGIERS
-from codservice.postgresql import OLDEST_POSTGRES, is_away
+from codservice.postgresql import is_away
 
 SOME = datetime(2026, 3, 1, 23, 30, 5, 7, tzinfo=ALGIERS)
 

