@@ -172,15 +172,12 @@ def address_limited_for(request: HttpRequest) -> int:
     return limited_for(request, "api-address", client_network(request), f"{ADDRESS_LIMIT}/m")
 
 
-def limited_for(request: HttpRequest, group: str, value: str, rate: str, *, increment: bool = True) -> int:
-    """Count one use of `value` in `group` with django-ratelimit. Returns 0 if within `rate`, else seconds to wait.
-
-    Without `increment` nothing is counted: it tells whether the last use was within `rate`.
-    """
+def limited_for(request: HttpRequest, group: str, value: str, rate: str) -> int:
+    """Count one use of `value` in `group` with django-ratelimit. Returns 0 if within `rate`, else seconds to wait."""
     if counter.is_paused:
         return 0
     try:
-        usage = get_usage(request, group=group, key=lambda group, request: value, rate=rate, increment=increment)
+        usage = get_usage(request, group=group, key=lambda group, request: value, rate=rate, increment=True)
     except redis.RedisError as error:
         counter.pause(error)
         return 0

@@ -231,8 +231,7 @@ class Membership(models.Model):
 class Invitation(models.Model):
     """An address that the holder has invited.
 
-    Only the digest of the mailed link is stored. There is none before the first mail, or while somebody already signs
-    in with this address.
+    `digest` is that of a link from the version before, whose links were tokens. The next version can drop it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

@@ -95,7 +95,7 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     invitation = waiting.filter(id=invitation_id).first()
     if invitation is None or not (ours := _our_host(host)):
         return
-    link = team.new_link(invitation)
+    link = team.link_of(invitation)
     start = f"http{'s' if settings.HTTPS else ''}://{ours}"
     context = {
         "account": invitation.account,
@@ -110,8 +110,7 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     except (OSError, ValueError) as error:
         logger.warning("invitation %s cannot be mailed: %s", invitation.id, error)
         return
-    # Not if the invitation is to be mailed again meanwhile, in which case the link of this mail no longer works.
-    Invitation.objects.filter(id=invitation.id, digest=invitation.digest).update(sent_at=Now())
+    Invitation.objects.filter(id=invitation.id).update(sent_at=Now())
 
 
 def _our_host(host: str) -> str:

@@ -1,11 +1,11 @@
 """Who works for a merchant: the account's holder, and invited colleagues with a role.
 
-An invitation is mailed as a link that works once, for a week, for the address it was mailed to. If the address already
-signs in, only the mail says so, and whoever invites does not learn it. Keys and webhooks are the account's, and go on
-working when the colleague who made them is gone.
+An invitation is mailed as a link that works once, for a week, for the address it was mailed to. Mailed again it is the
+same link, so that a mail that fails or comes late ends none. If the address already signs in, only the mail says so,
+and whoever invites does not learn it. Keys and webhooks are the account's, and go on working when the colleague who
+made them is gone.
 """
 
-import secrets
 from datetime import timedelta
 from enum import IntEnum
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from codservice import values
 from codservice.accounts import one_time_codes, security_log
 from codservice.accounts.key_format import digest_of
 from codservice.accounts.models import Account, Invitation, Membership, User, unknown_password
@@ -29,7 +30,7 @@ Role = Membership.Role
 MOST_PEOPLE = 50  # colleagues and invitations of an account
 WORKS_FOR = timedelta(days=7)  # how long a link works
 forget_old = old_rows("accounts_invitation", "invitations", timedelta(days=30), at="expires_at")
-_SALT = "codservice.accounts.team"
+_SIGNER = signing.Signer(salt="codservice.accounts.team")
 
 
 # --- Seats and rights ------------------------------------------------------------------------------------------------
@@ -127,13 +128,12 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
     return invitation
 
 
-def invite_again(account_id: UUID, invitation_id: UUID) -> Invitation:
-    """Renew an invitation: its link stops working, and the caller mails a new one. Raises Invitation.DoesNotExist."""
+def invite_again(account_id: UUID, invitation_id: UUID) -> None:
+    """Renew an invitation, which the caller mails after the commit. Raises Invitation.DoesNotExist."""
     with transaction.atomic():
         invitation = Invitation.objects.select_for_update().get(id=invitation_id, account_id=account_id)
-        Invitation.objects.filter(id=invitation.id).update(digest=None, sent_at=None, expires_at=Now() + WORKS_FOR)
+        Invitation.objects.filter(id=invitation.id).update(sent_at=None, expires_at=Now() + WORKS_FOR)
         _note(Action.INVITED_AGAIN, invitation)
-    return invitation
 
 
 def withdraw(account_id: UUID, invitation_id: UUID) -> None:
@@ -149,17 +149,9 @@ def _note(action: Action, invitation: Invitation) -> None:
     security_log.note(action, target=target, account_id=invitation.account_id)
 
 
-def new_link(invitation: Invitation) -> str:
-    """The last part of a new link, to be mailed and stored nowhere. Older links stop working.
-
-    Returns an empty string and changes nothing when somebody already signs in with the address.
-    """
-    if User.with_name(invitation.email).exists():
-        return ""
-    token = secrets.token_urlsafe(32)
-    invitation.digest = digest_of(token)
-    Invitation.objects.filter(id=invitation.id).update(digest=invitation.digest)
-    return signing.Signer(salt=_SALT).sign(token)
+def link_of(invitation: Invitation) -> str:
+    """The last part of the invitation's link, stored nowhere; empty if somebody already signs in with its address."""
+    return "" if User.with_name(invitation.email).exists() else _SIGNER.sign(str(invitation.id))
 
 
 # --- Accepting an invitation -----------------------------------------------------------------------------------------
@@ -168,10 +160,11 @@ def new_link(invitation: Invitation) -> str:
 def find(link: str, *, is_locked: bool = False) -> Invitation:
     """The invitation that the link belongs to. Links that we did not sign are not looked up. Raises LinkOver."""
     try:
-        digest = digest_of(signing.Signer(salt=_SALT).unsign(link))
+        signed = _SIGNER.unsign(link)
     except signing.BadSignature:
         raise LinkOver from None
-    invitations = Invitation.objects.select_related("account__holder").filter(digest=digest, expires_at__gt=Now())
+    is_named = Q(id=values.uuid_or_none(signed)) | Q(digest=digest_of(signed))
+    invitations = Invitation.objects.select_related("account__holder").filter(is_named, expires_at__gt=Now())
     if is_locked:
         invitations = invitations.select_for_update(of=("self",))
     found = invitations.filter(account__is_active=True, account__holder__is_active=True).first()

@@ -1,7 +1,6 @@
 """The holder's pages about the account's people and invitations, and the page that an invitation's link leads to."""
 
 import logging
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -44,8 +43,6 @@ ROLE_WORDS = {
 # Limits on invitations: sent by an account, and mailed to one address, whoever invites it.
 INVITATION_RATE = "30/h"
 MAIL_RATE = "5/h"
-AGAIN = 1  # for one invitation a minute: a second press would invalidate the first mail's link
-
 
 _TEAM = ("team", gettext_lazy("Team"), False)
 NO_INVITATION = Gone(
@@ -90,7 +87,7 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
         except Refused as refused:
             form.add_error("email", refused.message)
         else:
-            _send(request, invitation.email, lambda: invitation)
+            _send(request, invitation)
             return redirect("team")
     members = list(live.memberships.select_related("user").order_by("user__first_name", "user__username"))
     people = [live.holder, *(member.user for member in members)]
@@ -106,27 +103,28 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
     return locked_or(render(request, "accounts/team.html", context, status=422 if form.errors else 200), form)
 
 
-def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_second: bool = False) -> None:
+def _send(request: HttpRequest, invitation: Invitation, *, is_again: bool = False) -> None:
     """Have the worker mail the invitation, and say so in the same words whoever the address belongs to.
 
-    If the address has reached its limit, or while Redis is known to be away, there is no mail, which is said. Nothing
-    is renewed then, so the link of the last mail still works. A second press within moments sends no second mail.
+    If the address has reached its limit, or while Redis is known to be away, there is no mail, which is said, and an
+    invitation that `is_again` sent is not renewed.
     """
-    if ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE, increment=not is_second):
+    if ratelimit.limited_for(request, "invitation-mail", invitation.email, MAIL_RATE):
         text = _("This address gets no further mail just now. Send the invitation again in an hour.")
         messages.warning(request, text)
         return
-    if not is_second:
-        try:
-            need_broker()
-            have_mailed(send_invitation, str(renew().id), host=request.get_host())
-        except OperationalError as error:  # the broker is away
-            logger.warning("an invitation could not be mailed: %s", error)
-            text = _("We cannot send mail just now. Send the invitation again in a few minutes.")
-            messages.error(request, text)
-            return
+    try:
+        need_broker()
+        if is_again:
+            team.invite_again(invitation.account_id, invitation.id)
+        have_mailed(send_invitation, str(invitation.id), host=request.get_host())
+    except OperationalError as error:  # the broker is away
+        logger.warning("an invitation could not be mailed: %s", error)
+        text = _("We cannot send mail just now. Send the invitation again in a few minutes.")
+        messages.error(request, text)
+        return
     text = _("An invitation is on its way to %(email)s.")
-    messages.success(request, text % {"email": unturned(email)})
+    messages.success(request, text % {"email": unturned(invitation.email)})
 
 
 @account_page(look=Right.OWN, gone=NO_INVITATION)
@@ -139,8 +137,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     except TooManyTries as error:
         messages.error(request, error.messages[0])
     else:
-        is_second = ratelimit.counter.use((f"invitation-again:{id}", AGAIN)).is_exceeded
-        _send(request, invitation.email, lambda: team.invite_again(live.id, id), is_second=is_second)
+        _send(request, invitation, is_again=True)
     return redirect("team")
 
 
