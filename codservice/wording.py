@@ -147,6 +147,9 @@ _SENTENCES = {
     "Is an error from the spreadsheet's formula. Correct it, or enter the value.": _(
         "This formula gives an error or no result. Correct it in the spreadsheet and save it there, or enter the value."
     ),
+    "Its letters were lost when the file was saved. Save the original as XLSX or as CSV UTF-8.": _(
+        "Its letters were lost when the file was saved. Save the original as XLSX or as CSV UTF-8."
+    ),
     "The file has an empty sheet in front, %(sheet)s. Its first line must name the columns.": _(
         "The first visible sheet of the file, %(sheet)s, is empty. Its first line must name the columns."
     ),

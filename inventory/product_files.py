@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.headings import Column
-from codservice.files.intake import FAILED, Entry, Intake, Taken, altered, has_failed
+from codservice.files.intake import Entry, Intake, Taken, altered, failure
 from inventory import catalog
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
@@ -158,8 +158,8 @@ def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
     for name, read in _READ_COLUMN.items():
         text = row.get(name, "")
         try:
-            if has_failed(text):
-                raise ValueError(FAILED)
+            if said := failure(text, is_words=name == "name"):
+                raise ValueError(said)
             if name == "sku" and not is_known and (said := altered(text)):
                 raise ValueError(said)
             if text or name == "sku":

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Errors, Invalid, read_all
 from codservice.files.headings import Column, words
-from codservice.files.intake import FAILED, Entry, Intake, Taken, altered, has_failed
+from codservice.files.intake import Entry, Intake, Taken, altered, failure
 from orders import importing, shipments
 from orders.models import Status
 from orders.order_files.columns import COLUMNS as ORDER_COLUMNS
@@ -167,8 +167,8 @@ class ShipmentRows(Intake):
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
     """Read a row as a shipment; the shop's own number names an order only within an account. Raises Invalid."""
     named_by = _named_by(cells)
-    if failed := [name for name in (named_by, "status", "reason") if has_failed(cells.get(name, ""))]:
-        raise Invalid({name: [FAILED] for name in failed})
+    if failed := {name: [said] for name in (named_by, "status", "reason") if (said := failure(cells.get(name, "")))}:
+        raise Invalid(failed)
     (order_id, external_id), status, reason = read_all(
         lambda: _read_number(named_by, cells.get(named_by, ""), in_account=in_account),
         lambda: _read_status(cells.get("status", "")),

@@ -106,6 +106,7 @@ NO_NUMBER = "Is a long number that a spreadsheet has shortened. Format the colum
 A_DATE = "Is a date that a spreadsheet made of something else. Format the column as text, and enter the values again."
 _DATE = re.compile(r"\d{4}-\d\d-\d\d( 00:00:00)?", re.ASCII)  # as `sheets` writes it
 FAILED = "Is an error from the spreadsheet's formula. Correct it, or enter the value."
+LOST = "Its letters were lost when the file was saved. Save the original as XLSX or as CSV UTF-8."
 
 
 def altered(cell: str) -> str:
@@ -115,9 +116,15 @@ def altered(cell: str) -> str:
     return A_DATE if _DATE.fullmatch(cell) else ""
 
 
-def has_failed(cell: str) -> bool:
-    """Whether a cell holds a formula's error instead of a value. Some programs put a blank before its last sign."""
-    return cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS
+def failure(cell: str, *, is_words: bool = False) -> str:
+    """What to say of a cell that holds no value any more; empty of others.
+
+    That is a formula's error, in which some programs put a blank before the last sign. In a cell that should hold words
+    it is also what is left of Arabic in a code page without it: a `?` for each letter.
+    """
+    if cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS:
+        return FAILED
+    return LOST if is_words and cell.count("?") > 2 and not cell.replace("?", "").strip() else ""
 
 
 SURPLUS = "The row has more cells than the first line has columns. Put text with commas in quotes."

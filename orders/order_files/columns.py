@@ -183,6 +183,7 @@ AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 DETAILS = {"size": "taille", "colour": "couleur"}  # attributes with columns of their own, by what shops call them
 PRODUCT = ("product_name", "sku", "product_id")
 NAME = ("customer_name", "customer_name_2")  # two columns in a file, one field of an order
+WORDS = {*NAME, "customer_wilaya", "customer_commune", "customer_address", "product_name"}  # where nobody means `???`
 OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
 WHOSE = ("external_id", *NAME, "customer_phone")  # a row that continues an order may have none of these
 

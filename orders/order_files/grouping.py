@@ -8,7 +8,7 @@ from typing import Any
 
 from codservice import values
 from codservice.errors import Errors
-from codservice.files.intake import FAILED, MAX_TEXT, Entry, altered, has_failed, text_in
+from codservice.files.intake import MAX_TEXT, Entry, altered, failure, text_in
 from codservice.files.reports import is_of_report
 from codservice.files.tables import Row, UnreadableTable
 from orders import phones, serializers
@@ -21,6 +21,7 @@ from orders.order_files.columns import (
     OF_ORDER,
     PHONES,
     WHOSE,
+    WORDS,
     number_of,
     says_customer,
     says_product,
@@ -146,13 +147,14 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
         return {"external_id": [_TOTAL_OR_LINE]}
     if (index := totals.total_among(entry, constants)) is not None:
         return {f"items.{index}.product_name": [_OWN_TOTAL]}
-    if failed := [
-        f"items.{index}.{name}"
+    if failed := {
+        f"items.{index}.{name}": [said]
         for index, row in enumerate(entry)
+        for cells in [row.cells | {"external_id": number_of(row.cells)}]
         for name in _NAMES
-        if has_failed(number_of(row.cells) if name == "external_id" else row.cells.get(name, ""))
-    ]:
-        return {path: [FAILED] for path in failed}
+        if (said := failure(cells.get(name, ""), is_words=name in WORDS))
+    }:
+        return failed
     if said := altered(number_of(first)):
         return {"external_id": [said]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in below):
@@ -213,7 +215,7 @@ def _can_be_used(cells: Mapping[str, str]) -> bool:
     """Whether the row's number can be an order's."""
     number = number_of(cells)
     known = serializers.external_id({"external_id": number})
-    return not (has_failed(number) or altered(number) or known is None)
+    return not (failure(number) or altered(number) or known is None)
 
 
 def _is_same(name: str, cells: Mapping[str, str], others: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
+from codservice.files import intake
 from codservice.files.headings import meant
 from codservice.uploads import processing
 from codservice.uploads.models import RefusedRow, Upload
@@ -86,6 +87,16 @@ def test_a_formula_that_has_failed_is_no_empty_cell(browser: Client, alice: Acco
     upload = take_in(browser, send(browser, write({"1": rows}), "products.xlsx"))
     assert upload.counts == {"refused": 1}
     assert [column for column, _said in RefusedRow.objects.get().faults] == ["stock_quantity"]
+
+
+def test_arabic_of_which_only_question_marks_were_saved_is_no_name(browser: Client, alice: Account) -> None:
+    """As French Excel saves it, unless told otherwise."""
+    rows = [("SAC", "حقيبة يد", "10", ""), ("ROBE", "Robe", "10", "???")]
+    data = csv_of(rows, ("SKU", "Nom", "Prix", "Argumentaire")).decode().encode("cp1252", "replace")
+    upload = take_in(browser, send(browser, data))
+    assert upload.counts == {"created": 1, "refused": 1}
+    assert RefusedRow.objects.get().faults == [["name", [intake.LOST]]]
+    assert Product.objects.get(account=alice).script == "???"
 
 
 def test_a_list_of_stock_is_a_file_too(browser: Client, alice: Account) -> None:

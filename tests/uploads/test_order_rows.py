@@ -805,3 +805,20 @@ def test_a_name_with_nul_or_an_order_of_anothers_is_no_matter(browser: Client, c
     make_order(charlie, external_id="A1")
     upload = take_in(browser, send(browser, csv_of([row("A1", name="a\x01b"), row("A2")]).replace(b"\x01", sign)))
     assert upload.counts == {"imported": 1, "refused": 1}
+
+
+def test_arabic_of_which_only_question_marks_were_saved_is_refused(browser: Client) -> None:
+    """As French Excel saves it, unless told otherwise. No file could correct it: the order would be there already."""
+    header = (*HEADER, "Remarque")
+    rows = [
+        [*row("A1", name="أمين بن علي"), ""],
+        [*row("A2", address="حي النصر", product="فستان"), ""],
+        [*row("A3", name="??"), "???"],
+    ]
+    upload = take_in(browser, send(browser, csv_of(rows, header).decode().encode("cp1252", "replace")))
+    assert upload.counts == {"imported": 1, "refused": 2}
+    assert Order.objects.get().notes == "???"
+    assert [each.faults for each in RefusedRow.objects.order_by("line")] == [
+        [["customer_name", [intake.LOST]]],
+        [["customer_address", [intake.LOST]], ["product_name", [intake.LOST]]],
+    ]
