@@ -158,8 +158,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     )
 
 
-# For each kind of file, the last one that was taken in whole, and any that began later and was not. Earlier ones do not
-# count, because their rows were sent again; a file that was not taken in settles none. Rows are kept for some weeks.
+# Files of which rows were refused, unless one of their kind came once they had ended, and was taken in whole: that one
+# brought the rows again. Rows are kept for some weeks.
 _REFUSED = """
 SELECT upload.id, upload.name, refused.count, sum(refused.count) OVER () FROM uploads_upload upload
 CROSS JOIN LATERAL (SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = upload.id) AS refused
@@ -167,7 +167,7 @@ WHERE upload.account_id = %(account)s AND upload.kind = ANY(%(kinds)s) AND uploa
 AND refused.count > 0 AND NOT EXISTS (
     SELECT FROM uploads_upload later
     WHERE later.account_id = %(account)s AND later.kind = upload.kind AND later.status = 'done'
-        AND (later.created_at, later.id) > (upload.created_at, upload.id)
+        AND later.created_at > upload.finished_at
 ) ORDER BY upload.id DESC LIMIT %(shown)s
 """
 

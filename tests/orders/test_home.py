@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -426,6 +427,22 @@ def test_refused_rows_stay_when_another_file_is_not_taken_in(browser: Client, al
     Upload.objects.create(**made | {"kind": "products"}, status="done", name="other", finished_at=timezone.now())
     assert "2 rows of files were refused" in page(browser)
     Upload.objects.create(**made, status="done", name="mended.csv", finished_at=timezone.now())
+    assert "refused" not in page(browser)
+
+
+def test_of_files_that_are_under_way_at_once_neither_brings_the_refused_rows_of_the_other_again(
+    browser: Client, alice: Account
+) -> None:
+    make_order(alice)
+    made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}
+    uploads = [Upload.objects.create(**made, name=f"{number}.csv") for number in range(2)]
+    for upload in reversed(uploads):
+        Upload.objects.filter(id=upload.id).update(finished_at=Now())
+        RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=["x"], faults=[])
+    shown = page(browser)
+    assert "2 rows of files were refused" in shown
+    assert re.findall(r"<bdi>(\d\.csv)</bdi>", shown) == ["1.csv", "0.csv"]
+    Upload.objects.create(**made, name="mended.csv", finished_at=Now())
     assert "refused" not in page(browser)
 
 
