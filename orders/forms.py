@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from codservice import values
+from codservice import values, wording
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
 from codservice.errors import Invalid
@@ -22,6 +22,7 @@ from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
+from orders.serializers import read_attributes
 from orders.templatetags.orders import name_of, wilaya_choices
 
 LINES, MORE_LINES = 3, 3
@@ -50,20 +51,22 @@ class PhoneField(WrittenText):
 class LineForm(Form):
     """A line of the order. Without a product it is no line: it was left empty, or is to be removed.
 
-    A new line with another quantity or a price has been begun, and says that its product is missing.
+    A new line with another quantity, a price or a detail has been begun, and says that its product is missing.
     """
 
     item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the existing line, in a correction
     product = WrittenText(label=_("Product or SKU"), max_length=255)
     quantity = QuantityField(label=_("Quantity"), min_value=1, max_value=MAX_QUANTITY, initial=1)
     unit_price = AmountField(label=_("Price"), max_length=20, required=False)
+    details = FreeText(label=_("Details"), required=False, help_text=_("One on each line, such as size: M."))
 
     def __init__(self, data: Any, number: int, written: Any) -> None:
         prefix = f"line-{number}"
         initial = {name: written[f"{prefix}-{name}"] for name in self.base_fields if f"{prefix}-{name}" in written}
         super().__init__(data, prefix=prefix, initial=initial, use_required_attribute=False)
         self.has_product = self._said("product")
-        is_begun = self._said("unit_price") or (self._said("quantity") and self["quantity"].data != "1")
+        is_counted = self._said("quantity") and self["quantity"].data != "1"
+        is_begun = is_counted or self._said("unit_price") or self._said("details")
         self.is_written = self.has_product or (is_begun and not self._said("item"))
         if not self.is_written:
             self.is_bound = False
@@ -73,8 +76,53 @@ class LineForm(Form):
         self.is_bound = True
         self.fields["product"].error_messages["required"] = _("Enter at least one product.")
 
+    def read_details(self, item: OrderItem | None) -> dict[str, str]:
+        """The line's attributes, or what is wrong with its details said beside them.
+
+        Those of `item` whose text is as it was shown stay exactly as they are, even if it could be read otherwise.
+        All do if the field was not sent.
+        """
+        before = item.attributes if item else {}
+        lines = [line for each in self.cleaned_data["details"].split("\n") if (line := _on_one_line(each))]
+        shown = _detail_lines(before)
+        if self.add_prefix("details") not in self.data or sorted(lines) == sorted(shown):
+            return before
+        try:
+            details = _details(lines, known=dict(zip(shown, before.items(), strict=True)))
+        except forms.ValidationError as error:
+            self.add_error("details", error)
+            return before
+        details, errors = read_attributes(details)
+        for name, sentences in errors.items():
+            said = f"{unturned(name)}{gettext(':')} " if name else ""
+            self.add_error("details", [said + wording.in_words(sentence) for sentence in sentences])
+        return details
+
     def _said(self, name: str) -> bool:
         return bool(values.has_visible(str(self.data.get(self.add_prefix(name), ""))))
+
+
+def _details(lines: list[str], known: dict[str, tuple[str, str]]) -> dict[str, str]:
+    """Read the name and the value on each line, unless it is a known one."""
+    details: dict[str, str] = {}
+    for line in lines:
+        name, value = known.get(line) or map(str.strip, line.partition(":")[::2])
+        if line not in known and not (values.has_visible(name) and values.has_visible(value)):
+            said = {"text": unturned(values.shortened(line, 50))}
+            raise forms.ValidationError(_("“%(text)s” cannot be read. Write a name, a colon and a value.") % said)
+        if name in details:
+            said = {"text": unturned(values.shortened(name, 50))}
+            raise forms.ValidationError(_("Two details of a line have the same name: %(text)s") % said)
+        details[name] = value
+    return details
+
+
+def _detail_lines(attributes: dict[str, str]) -> list[str]:
+    return [_on_one_line(f"{name}: {value}") for name, value in attributes.items()]
+
+
+def _on_one_line(text: str) -> str:
+    return values.on_one_line(text).strip()
 
 
 def no_commune(text: str, found: regions.NotFound) -> str:
@@ -146,7 +194,7 @@ class OrderForm(Form):
     ) -> None:
         """Validate `data`; `written` is only shown again, unchecked.
 
-        A line that is one of `items` keeps its attributes, and its product too if its name is unchanged.
+        A line that is one of `items` keeps its product and each of its attributes whose text is unchanged.
         """
         written = written or {"id": uuid7()}
         super().__init__(data, initial=written)
@@ -201,6 +249,7 @@ class OrderForm(Form):
             data, product = line.cleaned_data, catalog.get(line.cleaned_data["product"])
             # An earlier press of the form may have replaced the lines by these, which have other ids.
             item = items.get(data["item"], at_its_place) if data["item"] else None
+            attributes = line.read_details(item)
             price = data["unit_price"] if data["unit_price"] is not None else product and product.price
             if price is None:
                 self._ask_for_price(line)
@@ -216,7 +265,7 @@ class OrderForm(Form):
                 "product_name": name,
                 "quantity": data["quantity"],
                 "unit_price": price,
-                "attributes": item.attributes if item else {},
+                "attributes": attributes,
             }
 
     def _ask_for_price(self, line: LineForm) -> None:
@@ -286,6 +335,7 @@ def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
             f"line-{number}-product": item.product_name,
             f"line-{number}-quantity": item.quantity,
             f"line-{number}-unit_price": written_amount(item.unit_price),
+            f"line-{number}-details": "\n".join(_detail_lines(item.attributes)),
         }
     return written
 

@@ -221,7 +221,8 @@ _CHANGES = OrderChanges()
 
 # The fields that an import sends of an order and of a line, and what is derived from them.
 SENT: list[str] = [name for name in _IMPORT.fields if name != "items"]
-SENT_OF_LINE: list[str] = list(OrderItemImport().fields)
+_LINE = OrderItemImport().fields
+SENT_OF_LINE: list[str] = list(_LINE)
 DERIVED = ["phone_e164", "phone_2_e164", "wilaya_code", "commune_code"]
 
 
@@ -233,6 +234,14 @@ def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
     """
     values, errors = _IMPORT.read(body)
     return values, flatten(errors) if errors else {}
+
+
+def read_attributes(data: dict[str, str]) -> tuple[dict[str, str], Errors]:
+    """Read a line's attributes, and all that is wrong with them: with one by its name, with all of them by ""."""
+    try:
+        return _LINE["attributes"].run_validation(data), {}
+    except serializers.ValidationError as error:
+        return {}, flatten(error.detail)
 
 
 def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:

@@ -16,9 +16,17 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
 from codservice.errors import Invalid
 from orders import amending, editing, lifecycle
-from orders.forms import CorrectionForm, OrderForm
-from orders.models import MAX_LINES, Order, ShippingFee
-from orders.serializers import SENT
+from orders.forms import CorrectionForm, LineForm, OrderForm
+from orders.models import (
+    MAX_ATTRIBUTE_NAME,
+    MAX_ATTRIBUTE_VALUE,
+    MAX_ATTRIBUTES,
+    MAX_LINES,
+    Order,
+    OrderItem,
+    ShippingFee,
+)
+from orders.serializers import SENT, SENT_OF_LINE
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.orders.moves import edits
 
@@ -74,6 +82,30 @@ def test_the_fee_is_that_of_the_wilaya_when_none_is_written(browser: Client, ali
         (Decimal(0), Decimal("5001.00")),
         (Decimal(0), Decimal("5001.00")),
     ]
+
+
+def test_a_line_has_details_one_on_each_line(browser: Client) -> None:
+    written = " size : M \r\n\r\nCouleur\u202f:\tbleu: nuit\r\nالمقاس: كبير\r\n"
+    assert send(browser, **{"line-0-details": written}).status_code == 302
+    line = Order.objects.get().items.get()
+    assert line.attributes == {"size": "M", "Couleur": "bleu: nuit", "المقاس": "كبير"}
+
+
+@pytest.mark.parametrize(
+    ("language", "label", "example", "sentence"),
+    [
+        ("fr", "Détails", "taille\u202f: M", "n’est pas lisible. Écrivez un nom, deux-points et une valeur."),
+        ("ar-dz", "التفاصيل", "المقاس: M", "اكتب اسما ثم نقطتين ثم قيمة."),
+    ],
+)  # fmt: skip
+def test_details_are_asked_for_in_the_readers_language(
+    browser: Client, language: str, label: str, example: str, sentence: str
+) -> None:
+    browser.cookies.load({"django_language": language})
+    page = browser.get(PAGE).content.decode()
+    assert page.count(f">{label}</label>") == page.count(example) == 3
+    (said,) = problems(send(browser, **{"line-0-details": "M"}))
+    assert said.endswith(sentence)
 
 
 def test_who_writes_a_products_name_is_told_its_sku(browser: Client, alice: Account, charlie: Account) -> None:
@@ -155,6 +187,23 @@ MOST = "99\u202f999\u202f999.99"
         ({"line-0-unit_price": "100000000"}, f"Enter an amount of at most {MOST}."),
         ({"line-1-unit_price": "5"}, "This field is required."),
         ({"line-1-quantity": "3"}, "This field is required."),
+        ({"line-1-details": "size: M"}, "This field is required."),
+        ({"line-0-details": "size: M\r\n<b>"}, "“&lt;b&gt;” cannot be read. Write a name, a colon and a value."),
+        ({"line-0-details": "size: \u200b"}, "“size: \u200b” cannot be read. Write a name, a colon and a value."),
+        ({"line-0-details": ": M"}, "“: M” cannot be read. Write a name, a colon and a value."),
+        ({"line-0-details": "size: M\r\nsize: L"}, "Two details of a line have the same name: size"),
+        (
+            {"line-0-details": "\n".join(f"{n}: x" for n in range(MAX_ATTRIBUTES + 1))},
+            "A line can have at most 20 details.",
+        ),
+        (
+            {"line-0-details": f"{'n' * (MAX_ATTRIBUTE_NAME + 1)}: x"},
+            "The name of a detail cannot be used: it is empty, too long or has characters that cannot be stored.",
+        ),
+        (
+            {"line-0-details": f"<i>: {'x' * (MAX_ATTRIBUTE_VALUE + 1)}"},
+            "&lt;i&gt;: Must have at most 255 characters.",
+        ),
         (
             {"line-0-quantity": "10000", "line-0-unit_price": "10000"},
             f"The total would become 100\u202f000\u202f400: it must be from 0 to {MOST}.",
@@ -258,6 +307,7 @@ def test_an_order_that_has_ended_is_the_beginning_of_a_new_one(
     Order.objects.filter(id=old.id).update(anonymised_at=old.created_at)
     sent = {name: "" if value is None else value for name, value in sent.items()} | {"id": "", "external_id": "77-3"}
     assert browser.post(unescape(link[1]), sent).status_code == 302, "nothing that was written is lost"
+    assert OrderItem.objects.get(order__external_id="77-3").attributes == {"taille": "M"}
     assert "?like=" not in browser.get(f"/account/orders/{old.id}").content.decode()
     theirs = make_order(charlie)
     lifecycle.cancel(theirs.id, reason="", actor=Actor(Role.AGENT, "Samira"))
@@ -285,7 +335,8 @@ def fields(browser: Client, order: Order) -> dict[str, str]:
     html = browser.get(f"{PAGE[:-3]}{order.id}/correct").content.decode()
     found = {name: unescape(value) for name, value in re.findall(r'<input [^>]*?name="([^"]+)" value="([^"]*)"', html)}
     found |= {
-        name: unescape(text) for name, text in re.findall(r'<textarea name="(\w+)".*?>\s*(.*?)</textarea>', html, re.S)
+        name: unescape(text)
+        for name, text in re.findall(r'<textarea name="([\w-]+)".*?>\s*(.*?)</textarea>', html, re.S)
     }
     options = re.findall(r'<select name="(\w+)".*?<option value="([^"]+)" selected', html, re.S)
     return found | dict(options)
@@ -302,6 +353,8 @@ def test_a_new_field_of_orders_is_asked_for_and_shown_again(order: Order) -> Non
 
     assert OrderForm.base_fields.keys() == {"id", *SENT}
     assert form.fields.keys() == form.initial.keys()
+    asked = {"product_id": "product", "product_name": "product", "attributes": "details"}
+    assert LineForm.base_fields.keys() == {"item", *(asked.get(name, name) for name in SENT_OF_LINE)}
 
 
 def test_the_form_unchanged_changes_nothing(browser: Client, order: Order) -> None:
@@ -342,6 +395,44 @@ def test_a_line_is_changed_taken_out_and_added_and_keeps_its_product_and_attribu
     assert (kept.sku, kept.quantity, kept.attributes) == ("ROBE-M", 1, {"items": "M"})
     assert (new.product_name, new.product_id, new.attributes) == ("Ceinture", None, {})
     assert order.total_amount == Decimal("2600")
+
+
+# Two are shown as the same text, and another is empty; a name is a dict's method, and one a piece of a page.
+HOSTILE = {"a:b": "c", "a: b": "c", "a": "b: c", "size": "", "items": "M", "</textarea><script>": "{{ order }}"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "attributes"),
+    [
+        ({"notes": "Call at six"}, HOSTILE | {"two\nlines": "x\r\n\ty"}),
+        ({"line-0-quantity": "3"}, HOSTILE),
+        ({"line-0-product": "Jupe", "line-0-unit_price": "900"}, HOSTILE),
+    ],
+)
+def test_details_that_are_left_stay_exactly_as_they_are(
+    browser: Client, order: Order, changes: dict[str, str], attributes: dict[str, str]
+) -> None:
+    order.items.filter(position=0).update(attributes=attributes)
+    assert correct(browser, order, **changes).status_code == 302
+    assert "attributes" not in str(edits(order).keys())
+    assert order.items.get(position=0).attributes == attributes
+
+
+def test_details_are_corrected_and_what_is_left_of_them_stays(browser: Client, order: Order) -> None:
+    order.items.filter(position=0).update(attributes={"a:b": "c", "size": "", "colour": "bleu"})
+    shown = fields(browser, order)["line-0-details"]
+    assert sorted(shown.split("\n")) == ["a:b: c", "colour: bleu", "size:"]
+    correct(browser, order, **{"line-0-details": shown.replace("bleu", "noir") + "\r\ntissu: lin"})
+    assert order.items.get(position=0).attributes == {"a:b": "c", "size": "", "colour": "noir", "tissu": "lin"}
+    correct(browser, order, **{"line-0-details": ""})
+    assert order.items.get(position=0).attributes == {}
+
+
+def test_a_form_that_was_opened_before_it_asked_for_details_changes_none(browser: Client, order: Order) -> None:
+    sent = {name: value for name, value in fields(browser, order).items() if not name.endswith("-details")}
+    browser.post(f"{PAGE[:-3]}{order.id}/correct", sent | {"line-0-quantity": "3"})
+    line = order.items.get(position=0)
+    assert (line.quantity, line.attributes) == (3, {"items": "M"})
 
 
 def test_an_order_of_as_many_lines_as_there_may_be_offers_no_other(browser: Client, alice: Account) -> None:
@@ -409,6 +500,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client
         {"line-0-quantity": "3"},
         {"line-0-quantity": "3", "total_amount": ""},
         {"line-0-quantity": "3", "total_amount": "4000"},
+        {"line-0-details": "taille: M\r\nnom: Robe: rouge\r\nitems: L"},
         {"line-0-product": "", "line-2-product": "ROBE-M", "line-2-quantity": "5", "line-2-unit_price": ""},
     ],
 )
