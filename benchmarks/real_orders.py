@@ -1,6 +1,6 @@
 """Sends a real shop's invoices through the API: every line becomes an order's line or is refused by a named field.
 
-    python -m benchmarks.real_orders online_retail.csv [--clients 8] [--confirm 50]
+    python -m benchmarks.real_orders online_retail.csv [--clients 8]
 
 The file is the UCI data set "Online Retail" (columns invoice_no, stock_code, description, quantity, invoice_date,
 unit_price, customer_id). It has no Algerian customers, so `orders.demo` makes them from a fixed seed. An invoice is
@@ -144,7 +144,6 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--confirm", type=int, default=0, help="let an agent confirm so many in a browser afterwards")
     options = parser.parse_args()
     waiting, lines = carts(options.file)
     with service.running() as running:
@@ -157,7 +156,7 @@ def main() -> None:
         sent_total = sum(Decimal(body["total_amount"]) for body in shop.orders.values())
         assert kept + refused == lines, (kept, refused, lines)
         assert total == sent_total, (total, sent_total)
-        result: dict[str, Any] = {
+        result = {
             "invoices": len(waiting),
             "lines": lines,
             "orders": count,
@@ -167,10 +166,6 @@ def main() -> None:
             "total_amount": str(total),
             "seconds": round(seconds, 1),
         }
-        if options.confirm:
-            from benchmarks.agent import confirm_in_browser
-
-            result["confirmed_in_browser"] = confirm_in_browser(running, options.confirm)
     print(json.dumps(result))
 
 

@@ -15,7 +15,7 @@ FILES = [path for path in sorted(FOLDER.glob("*.py")) if not path.stem.startswit
 PARTS = [path for path in FILES if "\ndef main(" in path.read_text()]
 
 
-@pytest.mark.parametrize("name", ["agent", "draining", "receiver"])  # which no part imports when it begins
+@pytest.mark.parametrize("name", ["draining", "receiver"])  # which no part imports when it begins
 def test_what_belongs_to_a_part_begins_by_itself_too(name: str) -> None:
     process = run_python("-c", f"import benchmarks.{name}")
     assert process.returncode == 0, process.stderr[-500:]
