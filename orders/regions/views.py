@@ -99,25 +99,24 @@ class RegionViewSet(viewsets.GenericViewSet):
     )
     def lookup(self, request: Request) -> HttpResponseBase:
         """The place that an import finds by these texts. An unknown or ambiguous text is 422, with suggestions."""
-        wilaya, text = read_all(lambda: _wilaya(request), lambda: _text(request, "commune"))
+        wilaya, text = read_all(lambda: _wilaya(request), lambda: _text(request, "commune", may_be_blank=True))
         commune = _found("commune", regions.find_commune, text, wilaya.code) if text else None
         body = dump_json(_lookup({"wilaya": wilaya, "commune": commune}, from_attributes=True))
         return _answer(request, body, weak_etag(body))
 
 
-def _text(request: Request, name: str) -> str:
+def _text(request: Request, name: str, *, may_be_blank: bool = False) -> str:
     need_utf8(request, [name])
     try:
-        return values.text(request.query_params.get(name, ""), max_length=255, may_be_blank=True)
+        return values.text(request.query_params.get(name, ""), max_length=255, may_be_blank=may_be_blank)
     except ValueError as error:
         raise Invalid({name: [str(error)]}) from None
 
 
 def _wilaya(request: Request) -> regions.Wilaya:
-    text = _text(request, "wilaya")
-    if not text:
+    if "wilaya" not in request.query_params:
         raise Invalid({"wilaya": ["Send the code or the name of a wilaya."]})
-    return _found("wilaya", regions.find_wilaya, text)
+    return _found("wilaya", regions.find_wilaya, _text(request, "wilaya"))
 
 
 def _found(name: str, find: Any, *asked: str) -> Any:
