@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Annotated, Any, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from rest_framework import serializers
 
 from codservice.api.fields import Amount, Body, Boolean, CanonicalUUID, Entries, Integer, Link, Text, read_body
 from codservice.api.paging import ListMeta
@@ -102,11 +101,11 @@ def _refusal(errors: dict[str, list[str]], quantity: str) -> Refusal:
     return Refusal(reason, {name: str(messages[0]) for name, messages in errors.items()})
 
 
-class StockUpdates(serializers.Serializer):
+class StockUpdates(Body):
     updates = Entries(child=StockUpdate(), max_length=MAX_UPDATES)
 
 
-class ProductDrafts(serializers.Serializer):
+class ProductDrafts(Body):
     products = Entries(child=ProductDraft(), max_length=MAX_UPDATES)
 
 

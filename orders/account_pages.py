@@ -27,6 +27,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
+from codservice.api.fields import read_body
 from codservice.errors import Invalid, Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import AskedDay, Form
@@ -36,7 +37,7 @@ from codservice.uploads import account_pages as uploads
 from orders import counts, export, lifecycle
 from orders.filters import OrderFilter
 from orders.models import ENDED, CallNote, CallState, Order, Status, StatusChange
-from orders.serializers import read_cancel
+from orders.serializers import OrderCancel
 from orders.templatetags.orders import Edited, edits_in_words
 from webhooks.models import Delivery, Event
 
@@ -215,7 +216,7 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
                 id,
                 account_id=account.id,
                 actor=actor,
-                reason=read_cancel({"reason": reason}),
+                reason=read_body(OrderCancel, {"reason": reason})["reason"],
                 seen_version=values.digits_or_none(request.POST.get("version", "")) or 0,
             )
             note_order(Action.ORDER_CANCELED, account, id)

@@ -60,7 +60,7 @@ class Fees(Entries):
         return fees
 
 
-class ShippingFees(serializers.Serializer):
+class ShippingFees(Body):
     fees = Fees(child=ShippingFeeEntry(), max_length=MAX_FEES)
 
 

@@ -18,7 +18,6 @@ from codservice.api.fields import (
     StringMap,
     Text,
     Word,
-    read_body,
 )
 from codservice.errors import Errors
 from orders import phones, regions
@@ -177,7 +176,7 @@ class OrderChanges(OrderImport):
         return fields
 
 
-class OrderBatch(serializers.Serializer):
+class OrderBatch(Body):
     orders = Bodies(child=OrderImport(), max_length=MAX_ORDERS, called="orders")
 
 
@@ -272,10 +271,5 @@ def _read_alone(name: str, body: dict[str, Any]) -> Any:
         return None
 
 
-class OrderCancel(serializers.Serializer):
-    reason = Text(max_length=500, free=True, required=False, allow_null=True, allow_blank=True, default="")
-
-
-def read_cancel(body: dict[str, Any]) -> str:
-    """The reason in a cancel's optional body. Raises Invalid."""
-    return read_body(OrderCancel, body)["reason"] or ""
+class OrderCancel(Body):
+    reason = Text(max_length=500, free=True, allow_null=True, allow_blank=True, default="")

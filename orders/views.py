@@ -127,7 +127,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     def cancel(self, request: Request, id: UUID) -> Response:
         """Possible until the order is shipped. The body is optional, and canceling twice is harmless."""
         with unknown_first(self.get_queryset().filter(id=id)):
-            reason = serializers.read_cancel(optional_body(request))
+            reason = read_body(serializers.OrderCancel, optional_body(request))["reason"]
         lifecycle.cancel(id, account_id=request.auth.account_id, actor=Actor.of_key(request.auth), reason=reason)
         return Response(self._detail(id))
 

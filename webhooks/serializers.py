@@ -6,10 +6,9 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from rest_framework import serializers
-from rest_framework.fields import empty
 
 from codservice import days, retention, values
-from codservice.api.fields import Boolean, Strict, Text, Word, read_body
+from codservice.api.fields import Body, Boolean, Strict, Text, Word, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.form_fields import MomentField as FilterMoment
@@ -70,51 +69,33 @@ class MomentField(Strict, serializers.CharField):
         return days.read_moment(data, ends=self.ends)
 
 
-class NoteField(Text):
-    """The merchant's own note about a webhook. An empty one and null are none."""
-
-    def __init__(self) -> None:
-        super().__init__(max_length=255, required=False, allow_null=True, allow_blank=True)
-
-    def run_validation(self, data: Any = empty) -> str:
-        return super().run_validation(data) or ""
-
-
-class WebhookRegistration(serializers.Serializer):
+class WebhookRegistration(Body):
     url = ReceiverField(
         max_length=receivers.MAX_LENGTH, help_text="An https: URL of a public host, with port 443 or one from 1024 on."
     )
     events = KindsField()
-    description = NoteField()
+    description = Text(max_length=255, allow_null=True, allow_blank=True, default="")
 
 
-class WebhookChange(serializers.Serializer):
+class WebhookChange(Body):
+    only_sent = True
+
     url = ReceiverField(max_length=receivers.MAX_LENGTH, required=False)
     events = KindsField(required=False)
     is_active = Boolean(required=False, help_text="`false` drops pending deliveries, and nothing more is sent.")
-    description = NoteField()
+    description = Text(max_length=255, allow_null=True, allow_blank=True, default="")
 
 
-class WebhookPing(serializers.Serializer):
-    event = Word(
-        choices=Event.Kind.choices,
-        required=False,
-        allow_null=True,
-        default=None,
-        help_text="Send an example of this event.",
-    )
+class WebhookPing(Body):
+    event = Word(choices=Event.Kind.choices, allow_null=True, default=None, help_text="Send an example of this event.")
 
 
-class WebhookRecovery(serializers.Serializer):
+class WebhookRecovery(Body):
     since = MomentField(
         help_text="Recover changes from this time on, which is at most 30 days ago and not in the future."
     )
     until = MomentField(
-        required=False,
-        allow_null=True,
-        default=None,
-        ends=True,
-        help_text="Recover changes before this time; now by default.",
+        allow_null=True, default=None, ends=True, help_text="Recover changes before this time; now by default."
     )
 
 

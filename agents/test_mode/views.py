@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
-from rest_framework import serializers, viewsets
+from rest_framework import viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,10 +13,10 @@ from agents.test_mode import simulation
 from codservice.accounts.key_format import TEST
 from codservice.api import idempotency, schema
 from codservice.api.adapters import needed_body, optional_body, unknown_first
-from codservice.api.fields import Word, read_body
+from codservice.api.fields import Body, Word, read_body
 from orders import bodies, openapi, reading
 from orders.models import CallNote, Order, Status
-from orders.serializers import OrderCancel, read_cancel
+from orders.serializers import OrderCancel
 
 _ANSWERS = {200: bodies.OrderDetailBody}
 
@@ -25,7 +25,7 @@ def _shown(*steps: Status) -> dict[int, bodies.OrderDetailBody]:
     return {200: openapi.detail(*steps)}
 
 
-class TestCall(serializers.Serializer):
+class TestCall(Body):
     outcome = Word(choices=simulation.OUTCOMES)
 
 
@@ -55,7 +55,7 @@ class TestModeViewSet(viewsets.GenericViewSet):
     def cancel(self, request: Request, id: UUID) -> Response:
         """Acts as an agent whose customer said no. The body is optional."""
         with self._unknown_first(request, id):
-            reason = read_cancel(optional_body(request))
+            reason = read_body(OrderCancel, optional_body(request))["reason"]
         return self._move("cancel", request, id, reason=reason)
 
     @schema.describe(

@@ -18,23 +18,6 @@ from codservice.errors import Errors, Invalid
 from codservice.values import MAX_AMOUNT
 
 
-def read_body(kind: type[serializers.Serializer], body: dict[str, Any]) -> Any:
-    """What a serializer of this `kind` makes of a request's body. Raises Invalid with all its problems."""
-    try:
-        return _one(kind).run_validation(body)
-    except serializers.ValidationError as error:
-        raise Invalid(flatten(error.detail)) from None
-
-
-@cache
-def _one(kind: type[serializers.Serializer]) -> serializers.Serializer:
-    """The one instance that serves all requests: its fields keep no state.
-
-    DRF copies the fields for each new instance, which costs more than the checks themselves.
-    """
-    return kind()
-
-
 class Strict:
     """A DRF field that reads its value with `clean`, which raises ValueError, instead of a chain of validators."""
 
@@ -127,15 +110,16 @@ class CanonicalUUID(Strict, serializers.UUIDField):
 
 
 class Body(serializers.Serializer):
-    """A JSON object, read field by field, without what DRF adds for forms, sources and partial updates.
-
-    How fast files of orders are imported depends on these checks.
-    """
+    # Without a docstring, which would describe each body that has none.
 
     only_sent = False  # whether the body says what to change: then a field that is not sent has no default
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
-        """What could be read, and the errors of the rest, nested as in DRF. Null stands for a field's default."""
+        """Read a JSON object field by field, without what DRF adds for forms, sources and partial updates.
+
+        Gives what could be read, and the errors of the rest, nested as in DRF. Null stands for a field's default. How
+        fast files of orders are imported depends on these checks.
+        """
         if type(data) is not dict:
             return {}, ["Must be an object."]
         given: dict[str, Any] = {}
@@ -165,6 +149,23 @@ class Body(serializers.Serializer):
             )
             for name, field in self.fields.items()
         ]
+
+
+def read_body(kind: type[Body], body: dict[str, Any]) -> dict[str, Any]:
+    """What is read of a request's body of this `kind`. Raises Invalid with all its problems."""
+    given, errors = _one(kind).read(body)
+    if errors:
+        raise Invalid(flatten(errors))
+    return given
+
+
+@cache
+def _one(kind: type[Body]) -> Body:
+    """The one instance that serves all requests: its fields keep no state.
+
+    DRF copies the fields for each new instance, which costs more than the checks themselves.
+    """
+    return kind()
 
 
 class Bodies(Strict, serializers.ListField):
