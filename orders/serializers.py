@@ -7,7 +7,6 @@ from typing import Any
 
 from rest_framework import serializers
 
-from codservice.api.error_answers import flatten
 from codservice.api.fields import (
     Amount,
     Bodies,
@@ -18,6 +17,7 @@ from codservice.api.fields import (
     StringMap,
     Text,
     Word,
+    flatten,
 )
 from codservice.errors import Errors
 from orders import phones, regions

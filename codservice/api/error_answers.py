@@ -17,7 +17,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from codservice.api.adapters import ExactJSONRenderer
-from codservice.errors import Errors, Invalid, Refused
+from codservice.errors import Errors, Refused
 from codservice.postgresql import is_behind
 from codservice.wire import dump_json
 
@@ -82,28 +82,10 @@ def _is_outage(error: DatabaseError) -> bool:
     return isinstance(error, OperationalError | InterfaceError) or is_behind(error)
 
 
-def flatten(detail: object, path: str = "") -> Errors:
-    """DRF's nested error detail as dotted paths: `{"items": [{}, {"quantity": […]}]}` → `items.1.quantity`."""
-    if isinstance(detail, dict):
-        pairs = [(path if key == "non_field_errors" else f"{path}.{key}" if path else str(key), value)
-                 for key, value in detail.items()]  # fmt: skip
-    elif isinstance(detail, list) and any(isinstance(entry, dict | list) for entry in detail):
-        pairs = [(f"{path}.{index}", entry) for index, entry in enumerate(detail) if entry]
-    else:
-        return {path: [str(entry) for entry in detail]} if isinstance(detail, list) else {path: [str(detail)]}
-    errors: Errors = {}
-    for where, value in pairs:
-        for key, sentences in flatten(value, where).items():
-            errors.setdefault(key, []).extend(sentences)
-    return errors
-
-
 def exception_handler(exc: Exception, context: dict) -> Response | None:
     """Turn an exception of a view into an answer (DRF's hook). None, for a crash, leaves it to Django's 500 handler."""
     if request := context.get("request"):  # JSON also from a view that otherwise answers with pages or YAML
         request.accepted_renderer, request.accepted_media_type = ExactJSONRenderer(), ExactJSONRenderer.media_type
-    if isinstance(exc, exceptions.ValidationError):
-        exc = Invalid(flatten(exc.detail))
     message, errors, headers, wait = "", None, {}, Refused.wait
     match exc:
         case Refused():
@@ -113,7 +95,7 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
         case DatabaseError() if _is_outage(exc):
             note_outage(exc)
             status, code = HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"
-        case Http404() | exceptions.NotFound() | ObjectDoesNotExist():
+        case Http404() | ObjectDoesNotExist():
             status, code = HTTPStatus.NOT_FOUND, "not_found"
         case exceptions.MethodNotAllowed():
             # `Allow` is set by the view.

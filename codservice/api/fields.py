@@ -13,7 +13,6 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from codservice import values
-from codservice.api.error_answers import flatten
 from codservice.errors import Errors, Invalid
 from codservice.values import MAX_AMOUNT
 
@@ -166,6 +165,22 @@ def _one(kind: type[Body]) -> Body:
     DRF copies the fields for each new instance, which costs more than the checks themselves.
     """
     return kind()
+
+
+def flatten(detail: object, path: str = "") -> Errors:
+    """DRF's nested error detail as dotted paths: `{"items": [{}, {"quantity": […]}]}` → `items.1.quantity`."""
+    if isinstance(detail, dict):
+        pairs = [(path if key == "non_field_errors" else f"{path}.{key}" if path else str(key), value)
+                 for key, value in detail.items()]  # fmt: skip
+    elif isinstance(detail, list) and any(isinstance(entry, dict | list) for entry in detail):
+        pairs = [(f"{path}.{index}", entry) for index, entry in enumerate(detail) if entry]
+    else:
+        return {path: [str(entry) for entry in detail]} if isinstance(detail, list) else {path: [str(detail)]}
+    errors: Errors = {}
+    for where, value in pairs:
+        for key, sentences in flatten(value, where).items():
+            errors.setdefault(key, []).extend(sentences)
+    return errors
 
 
 class Bodies(Strict, serializers.ListField):
