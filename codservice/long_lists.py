@@ -1,6 +1,7 @@
 """Lists of long tables, read along an index: nothing here counts a whole table or skips rows with OFFSET."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -53,17 +54,31 @@ def _read(name: str) -> tuple[datetime, UUID]:
         raise Http404 from None
 
 
-def batches_by(rows: QuerySet[Any], by: str, size: int) -> Iterator[list[Any]]:
-    """Yield the rows, models or named tuples, by their unique column `by`: up to `size` in each list and statement.
+def batches_by(
+    rows: QuerySet[Any],
+    key: Sequence[str],
+    size: int,
+    *,
+    place: Callable[[Any], Sequence[Any]] | None = None,
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Iterator[list[Any]]:
+    """Yield the rows along `key`, columns that are unique together: 1 to `size` in each list.
 
-    Each statement begins after the last row of the one before, whatever has become of the rows before it meanwhile.
+    Each list is a statement of its own, run within `around`, that begins after the last row of the one before, whatever
+    has become of the rows before it meanwhile. No transaction or cursor stays open between them, and only one list is
+    held here. `place` tells a row's values of the key; by default they are its attributes.
     """
-    rest = rows = rows.order_by(by)
-    while batch := list(rest[:size]):
-        yield batch
+    rest = rows = rows.order_by(*key)
+    while True:
+        with around():
+            batch = list(rest[:size])
+        if batch:
+            yield batch
         if len(batch) < size:
             return
-        rest = rows.filter(**{f"{by}__gt": getattr(batch[-1], by)})
+        there = place(batch[-1]) if place else [getattr(batch[-1], name) for name in key]
+        del batch
+        rest = rows.filter(is_beyond(key, there, is_down=False))
 
 
 class IsOneOf(Func):

@@ -15,6 +15,7 @@ from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.headings import Column
 from codservice.files.intake import Entry, Intake, Taken, altered, failure
+from codservice.long_lists import batches_by
 from inventory import catalog
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
@@ -197,15 +198,10 @@ def batches(
 ) -> Iterator[list[list[Any]]]:
     """The COLUMNS of each product, by SKU, in batches of up to BATCH; `ProductRows` can read them again.
 
-    Each batch is a statement of its own, by key instead of one cursor for all, and is run within `around`.
+    Each batch is a statement of its own, run within `around`.
     """
     words = {True: gettext("yes"), False: gettext("no")}
     names = [column.name for column in COLUMNS]
-    place, last = names.index("is_active"), ""
-    while True:
-        with around():
-            batch = list(products.filter(sku__gt=last).order_by("sku").values_list(*names)[:BATCH])
-        yield [[*row[:place], words[row[place]], *row[place + 1 :]] for row in batch]
-        if len(batch) < BATCH:
-            return
-        last = batch[-1][0]
+    rows = products.values_list(*names, named=True)
+    for batch in batches_by(rows, ["sku"], BATCH, around=around):
+        yield [list(row._replace(is_active=words[row.is_active])) for row in batch]

@@ -176,7 +176,7 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
     around = batch_by_batch(account.id, given)
     try:
         found = product_files.batches(ProductFilter(given, mine).read(), around=around)
-        first = next(found)
+        first = next(found, [])
     except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-products')}?{request.GET.urlencode()}")
     header = [str(column.label) for column in product_files.COLUMNS]

@@ -112,7 +112,7 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
         with around():
             chosen = OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True)
         found = export.batches(chosen, export.DOWNLOADED, shown=True, around=around)
-        first = next(found)
+        first = next(found, [])
     except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
     language = get_language() or "en"  # the page's; another language may be active while a long file is streamed

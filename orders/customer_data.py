@@ -99,7 +99,7 @@ def export(account: Account, phone: str) -> Iterator[bytes]:
     asked = {"phone": phone, "exported_at": datetime.now(UTC)}
     yield dump_json(asked)[:-1] + b',"orders":['
     orders, before = of_customer(account, phone), b"\n"
-    for order in chain.from_iterable(batches_by(orders.values_list("id", named=True), "id", BATCH)):
+    for order in chain.from_iterable(batches_by(orders.values_list("id", named=True), ["id"], BATCH)):
         for row in with_detail(orders.filter(id=order.id)).values():
             mode = TEST if row["call_state"] == CallState.TEST else LIVE
             yield before + dump_json({"mode": mode, **structs.asdict(bodies.detail(row))})

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from uuid import UUID
 
 from django.db.models import DateTimeField, F, Func, QuerySet, TextField
 from django.db.models.functions import Cast
@@ -11,6 +12,7 @@ from django.utils.translation import override
 
 from codservice.days import ALGIERS
 from codservice.files.workbooks import MAX_CELL
+from codservice.long_lists import batches_by
 from orders import cancel_reasons, regions
 from orders.models import DeliveryType, Order, Status
 
@@ -83,25 +85,16 @@ def batches(
 
     With `shown`, times are as people read them in a table: in Algeria's time, without fraction and zone.
 
-    Each batch is a statement of its own, by key instead of one cursor for all, and is run within `around`. So no
-    transaction stays open meanwhile, and each order is as it is when it is read.
+    Each batch is a statement of its own, run within `around`, and each order is as it is when it is read.
     """
-    orders = orders.order_by("created_at", "id")
-    columns = _SHOWN if shown else _ORDER
-    rest = orders
-    while True:
-        with around():
-            batch = list(rest.values_list(*columns, F("created_at"))[:size])
+    found = orders.values_list(*(_SHOWN if shown else _ORDER), F("created_at"))
+    key = ("created_at", "id")
+    for batch in batches_by(found, key, size, place=lambda row: (row[-1], UUID(row[0])), around=around):
         rows = [row for *row, _created_at in batch]
         for row in rows:
             row[_WILAYA] = regions.wilaya(row[_WILAYA]).name
             row[_COMMUNE] = row[_COMMUNE] and regions.commune(row[_COMMUNE]).name
         yield rows
-        if len(batch) < size:
-            return
-        last_id, *_, last_at = batch[-1]
-        # The first condition uses the index; the second tells orders of the same moment apart by their ids.
-        rest = orders.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last_id)
 
 
 def in_words(rows: list[list[Any]], language: str) -> list[list[Any]]:

@@ -21,7 +21,7 @@ from codservice.accounts.security_log import By
 from codservice.days import ALGIERS
 from codservice.files.safe_csv import csv_pieces
 from codservice.files.workbooks import Sink
-from codservice.long_lists import is_beyond
+from codservice.long_lists import batches_by
 
 PEOPLE = ("username", "email", "first_name", "last_name", "date_joined", "last_login")
 
@@ -122,14 +122,7 @@ def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[
 
 
 def _along(rows: QuerySet, table: ExportedTable) -> Iterator[list[dict[str, Any]]]:
-    page = list(rows.order_by(*table.key)[: table.most])
-    while page:
-        yield page
-        if len(page) < table.most:
-            return
-        place = [page[-1][name] for name in table.key]
-        del page
-        page = list(rows.filter(is_beyond(table.key, place, is_down=False)).order_by(*table.key)[: table.most])
+    return batches_by(rows, table.key, table.most, place=lambda row: [row[name] for name in table.key])
 
 
 def _shown(value: Any) -> Any:

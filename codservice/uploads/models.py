@@ -93,7 +93,7 @@ class Upload(models.Model):
     def read_refused(self) -> Iterator["RefusedRow"]:
         """The refused rows by line. As many are in memory at once as take REFUSED_BYTES, but a long one alone."""
         rows = RefusedRow.objects.filter(upload=self).order_by("line")
-        for weighed in batches_by(rows.annotate(bytes=_BYTES).values_list("line", "bytes", named=True), "line", 100):
+        for weighed in batches_by(rows.annotate(bytes=_BYTES).values_list("line", "bytes", named=True), ["line"], 100):
             lines: list[int] = []
             total = 0
             for row in weighed:

@@ -71,7 +71,7 @@ Prints how many will be sent."""
         The security log gets one entry for each webhook."""
         count, noted = 0, set[UUID]()
         try:
-            found = batches_by(deliveries.values_list("id", named=True), "id", resending.MOST_AT_ONCE)
+            found = batches_by(deliveries.values_list("id", named=True), ["id"], resending.MOST_AT_ONCE)
             for batch in self.progress(found, total=total, unit="batches"):
                 count += len(resending.resend_noted([each.id for each in batch], noted))
         except BaseException:
