@@ -370,7 +370,7 @@ def test_what_needs_the_merchant_is_counted_as_tables_are(browser: Client, alice
     date_back(timedelta(days=2))
     sum_up_days()
     made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}
-    upload = Upload.objects.create(**made, name="old.csv", finished_at=timezone.now())
+    upload = Upload.objects.create(**made, name="old.csv", finished_at=Now())
     RefusedRow.objects.bulk_create(
         RefusedRow(account=alice, upload=upload, line=line, cells=["x"], faults=[]) for line in range(2, 1236)
     )
@@ -400,14 +400,14 @@ def test_the_last_week_has_seven_days_with_today(
 def test_refused_rows_need_the_merchant_until_they_send_another_file(browser: Client, alice: Account) -> None:
     make_order(alice)
     made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}
-    upload = Upload.objects.create(**made, name=HOSTILE, finished_at=timezone.now())
+    upload = Upload.objects.create(**made, name=HOSTILE, finished_at=Now())
     assert "refused" not in page(browser)
     for line in (2, 3):
         RefusedRow.objects.create(account=alice, upload=upload, line=line, cells=["x"], faults=[])
     shown = page(browser)
     assert "2 rows of files were refused" in shown
     assert f'<a href="/account/uploads/{upload.id}"><bdi>&lt;script&gt;' in shown
-    Upload.objects.create(**made, name="mended.csv", finished_at=timezone.now())
+    Upload.objects.create(**made, name="mended.csv", finished_at=Now())
     assert "refused" not in page(browser)
 
 
@@ -416,7 +416,7 @@ def test_refused_rows_stay_when_another_file_is_not_taken_in(browser: Client, al
     made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id}
     statuses = ("done", "failed", "stopped", "failed")
     uploads = [
-        Upload.objects.create(**made, status=status, name=f"{number}.csv", finished_at=timezone.now())
+        Upload.objects.create(**made, status=status, name=f"{number}.csv", finished_at=Now())
         for number, status in enumerate(statuses)
     ]
     for upload in (uploads[0], uploads[2]):  # the latter was stopped in the middle of its rows
@@ -424,9 +424,9 @@ def test_refused_rows_stay_when_another_file_is_not_taken_in(browser: Client, al
     shown = page(browser)
     assert "2 rows of files were refused" in shown
     assert re.findall(r"<bdi>(\d\.csv)</bdi>", shown) == ["2.csv", "0.csv"]
-    Upload.objects.create(**made | {"kind": "products"}, status="done", name="other", finished_at=timezone.now())
+    Upload.objects.create(**made | {"kind": "products"}, status="done", name="other", finished_at=Now())
     assert "2 rows of files were refused" in page(browser)
-    Upload.objects.create(**made, status="done", name="mended.csv", finished_at=timezone.now())
+    Upload.objects.create(**made, status="done", name="mended.csv", finished_at=Now())
     assert "refused" not in page(browser)
 
 
@@ -450,7 +450,7 @@ def test_a_reader_is_led_where_they_may_look(browser: Client, alice: Account) ->
     order = make_order(alice)
     upload = Upload.objects.create(
         account=alice, kind="orders", name="orders.csv", size=1, actor="x", user_id=alice.holder_id, status="done",
-        titles=["Nom"], finished_at=timezone.now(),
+        titles=["Nom"], finished_at=Now(),
     )  # fmt: skip
     RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=["x"], faults=[["", ["Must not be empty."]]])
     lifecycle.add_call_note(
