@@ -1,6 +1,7 @@
 """Every error of /api/ as `{"error": code, "message": sentence}` (docs/errors.md), wherever it was raised."""
 
 import logging
+import re
 import sys
 from http import HTTPStatus
 from typing import Annotated
@@ -55,9 +56,10 @@ def _error_body(code: str, message: str = "", errors: Errors | None = None) -> E
     return Error(code, message) if errors is None else ValidationFailed(code, message, errors)
 
 
-def error_response(status: int, code: str, headers: dict | None = None) -> HttpResponse:
+def error_response(status: int, code: str, headers: dict | None = None, message: str = "") -> HttpResponse:
     """An error answer for code outside DRF's views."""
-    return HttpResponse(dump_json(_error_body(code)), status=status, content_type="application/json", headers=headers)
+    body = dump_json(_error_body(code, message))
+    return HttpResponse(body, status=status, content_type="application/json", headers=headers)
 
 
 def only_reading() -> HttpResponse:
@@ -132,14 +134,20 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 404, or redirect to the page if the address that was typed has only a final slash too many or too few."""
-    is_look = request.method in ("GET", "HEAD") and not _is_call(request)
-    if is_look and isinstance(exception, Resolver404):
+    """Answer 404, or redirect to the page if the address that was typed has only a final slash too many or too few.
+
+    A call is never redirected, but told of the slash."""
+    if _is_call(request):
+        path = re.sub("/+", "/", request.path).removesuffix("/")
+        has_slash = path != request.path and is_valid_path(path)
+        message = "There is nothing at this address: it has a slash too many." if has_slash else ""
+        return error_response(HTTPStatus.NOT_FOUND, "not_found", message=message)
+    if request.method in ("GET", "HEAD") and isinstance(exception, Resolver404):
         path = request.path.removesuffix("/") if request.path.endswith("/") else f"{request.path}/"
         if is_valid_path(path):
             query = request.META.get("QUERY_STRING", "")
             return redirect(f"{path}?{query}" if query else path)
-    return _page_or_json("not_found", HTTPStatus.NOT_FOUND, defaults.page_not_found, request, exception)
+    return defaults.page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

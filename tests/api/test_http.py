@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -125,6 +126,25 @@ def test_unknown_paths_are_not_found_in_json_and_never_redirected(service, key, 
         answer = service.send(method, path, BODY if method == "POST" else None, JSON, key=key)
         assert (answer.status, answer.json()["error"]) == (404, "not_found")
         assert answer.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("/api/v1/orders/", True),
+        ("/api/v1//orders", True),
+        ("//api/v1/orders?q=1", True),
+        ("//api//v1/orders//", True),
+        ("/api/docs/", True),
+        ("/api/v1/Orders/", False),
+        ("/api/v1/", False),
+        (f"/api/v1/orders/{UUID(int=7)}", False),
+    ],
+)
+def test_who_sends_a_slash_too_many_is_told_so(service, key, path, is_one):
+    answer = service.send("GET", path, key=key)
+    assert (answer.status, answer.json()["error"]) == (404, "not_found")
+    assert ("it has a slash too many" in answer.json()["message"]) == is_one
 
 
 @pytest.mark.parametrize("path", ["/api/v1/Orders", "//api/v1/orders"])
