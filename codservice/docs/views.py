@@ -5,7 +5,7 @@ from http import HTTPStatus
 from django.contrib.auth.models import AnonymousUser
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import translation
 from django.utils.cache import patch_cache_control
 from django.views.decorators.csrf import csrf_exempt
@@ -30,6 +30,8 @@ def page(request: HttpRequest, name: str = "index", language: str = "en") -> Htt
             response.headers["Content-Disposition"] = f'attachment; filename="{path.name}"'
         patch_cache_control(response, public=True, no_cache=True)
         return response
+    if meant := site.pages.get((language, name.removesuffix("/"))):
+        return redirect(meant.url)
     raise Http404
 
 

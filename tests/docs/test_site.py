@@ -144,7 +144,9 @@ def test_nothing_else_has_an_address(client: Client) -> None:
         "examples",
         "examples/",
         "webhooks.md",
-        "orders/",
+        "orders//",
+        "nothing/",
+        "postman.json/",
         "images/order.svg%00",
         "fr/images/order.svg",
         "README",
@@ -206,6 +208,8 @@ def test_only_reading_is_possible(client: Client) -> None:
 
 def test_it_is_found_as_people_type_it(client: Client) -> None:
     assert client.get("/docs").headers["Location"] == "/docs/"
+    for page in ("errors", "fr/errors", "ar/agents", "api/orders", "changelog"):
+        assert client.get(f"/docs/{page}/").headers["Location"] == f"/docs/{page}"
 
 
 def test_who_hears_a_table_is_told_whose_row_and_which_column_a_cell_is_in() -> None:
