@@ -33,10 +33,14 @@ FROM unnest(%(headings)s::text[], %(titles)s::text[], %(texts)s::text[])
 # The 1 divides the rank by the logarithm of the length: a long section must contain the words more often.
 _BEST = """
 SELECT number - 1
-FROM unnest(%(vectors)s::tsvector[]) WITH ORDINALITY AS section (vector, number),
-    to_tsquery(%(language)s::regconfig, %(query)s) AS query
+FROM unnest(%(vectors)s::tsvector[], %(pages)s::text[], %(literal)s::boolean[])
+    WITH ORDINALITY AS section (vector, page, literal, number),
+    to_tsquery(%(language)s::regconfig, %(query)s) AS query,
+    ts_rank(vector, query, 1) AS rank
 WHERE vector @@ query
-ORDER BY ts_rank(vector, query, 1) DESC, number
+ORDER BY literal DESC,
+    row_number() OVER (PARTITION BY page ORDER BY literal DESC, rank DESC, number) > 2,
+    rank DESC, number
 LIMIT 20
 """
 _FOUND = """
@@ -65,9 +69,10 @@ class Result:
 
 
 def search(site: Site, language: str, query: str) -> list[Result]:
-    """At most 20 sections that contain all words of the query, best first.
+    """At most 20 sections that contain all words of the query, best first, of one page two before those of others.
 
-    If there are none, words may be the beginnings of others; and if there are still none, one of them is enough. Raises
+    If there are none, words may be the beginnings of others; and if there are still none, one of them is enough. A name
+    of several words, such as `not_found` or `Retry-After`, is found first where it is written so. Raises
     django.db.Error when the database is away.
     """
     words = [word[:_LONGEST_WORD] for word in _fold(query[:MAX_QUERY]).split()][:_MOST_WORDS]
@@ -75,8 +80,12 @@ def search(site: Site, language: str, query: str) -> list[Result]:
     if not words:
         return []
     sections, vectors = _index(site, language)
+    name = query.strip().casefold()
+    is_name = len(words) > 1 and len(name.split()) == 1
+    literal = [is_name and name in f"{section.heading} {section.text}".casefold() for _, section in sections]
+    values = {"vectors": vectors, "pages": [page.name for page, _ in sections], "literal": literal}
     for asked, operator in ((words, " & "), (begun, " & "), (begun, " | ")):
-        if numbers := _column(_BEST, language, query=operator.join(asked), vectors=vectors):
+        if numbers := _column(_BEST, language, query=operator.join(asked), **values):
             best = [sections[number] for number in numbers]
             shown = {word for _, section in best for word in _fold(f"{section.heading} {section.text}").split()}
             found = set(_column(_FOUND, language, query=" | ".join(asked), words=list(shown)))

@@ -1,5 +1,6 @@
 """Search finds what people mean, best first, in the scripts that they write."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,11 @@ def found(texts: library.Site, query: str) -> list[str]:
     return [result.url for result in search(texts, "fr", query)]
 
 
+def results(client: Client, path: str, query: str) -> list[str]:
+    listed = client.get(path, {"q": query}).content.decode().partition('<ol class="docs-results">')[2]
+    return re.findall(r'<a href="([^"]*)"', listed.partition("</ol>")[0])
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -52,6 +58,21 @@ def test_a_heading_comes_before_a_mention() -> None:
     texts = site("# Une page\n\nElle parle des délais.\n", "# Les délais\n\nIls sont courts.\n")
 
     assert found(texts, "delai") == ["/docs/fr/p1#les-délais", "/docs/fr/p0#une-page"]
+
+
+def test_a_name_as_it_is_written_comes_before_its_words() -> None:
+    texts = site("# Rate, limite\n\nune limite, un rate\n", "# Codes\n\nUn `rate_limite`, entre autres mots.\n")
+
+    assert found(texts, "RATE_limite") == ["/docs/fr/p1#codes", "/docs/fr/p0#rate-limite"]
+    assert found(texts, "rate limite") == ["/docs/fr/p0#rate-limite", "/docs/fr/p1#codes"]
+
+
+def test_two_sections_of_a_page_come_before_other_pages() -> None:
+    one = "# Clés\n" + "".join(f"\n## Clé {number}\n\nla clé\n" for number in range(4))
+    texts = site(one, "# A\n\nune clé\n", "# B\n\nune clé\n")
+    pages = [address.partition("#")[0][-2:] for address in found(texts, "cle")]
+
+    assert pages == ["p0", "p0", "p1", "p2", "p0", "p0", "p0"]
 
 
 def test_all_words_before_any() -> None:
@@ -105,17 +126,28 @@ def test_whatever_is_asked_is_answered(query: str, client: Client) -> None:
 
 def test_the_page_finds_in_both_languages_and_scripts(client: Client) -> None:
     def first(path: str, query: str) -> str:
-        answer = client.get(path, {"q": query}).content.decode()
-        return answer.partition('<ol class="docs-results">')[2].partition('href="')[2].partition('"')[0]
+        return results(client, path, query)[0]
 
     assert first("/docs/search", "verify signature") == "/docs/webhooks#verify-the-signature"
-    assert first("/docs/search", "order_not_cancellable").startswith("/docs/")
     assert first("/docs/fr/search", "cle d'idempotence").startswith("/docs/fr/idempotency")
     assert first("/docs/fr/search", "الجزائر").startswith("/docs/fr/regions")
     assert first("/docs/ar/search", "طلبيات التعديل").startswith("/docs/ar/agents#")
     answer = client.get("/docs/ar/search", {"q": "webhook signature"}).content.decode()
     assert "/docs/fr/webhooks#" in answer
     assert "/docs/webhooks#" not in answer, "of a page that is there in French, too, it is not found twice"
+
+
+@pytest.mark.parametrize("folder", ["", "fr/"])
+def test_each_code_leads_to_the_page_of_errors(folder: str, client: Client) -> None:
+    codes = re.findall(r"^\| \d+ \| `(\w+)`", (library.FOLDER / folder / "errors.md").read_text(encoding="utf-8"), re.M)
+    assert len(codes) > 20
+    for code in codes:
+        best = results(client, f"/docs/{folder}search", code)[:3]
+        assert any(address.startswith(f"/docs/{folder}errors#") for address in best), (code, best)
+
+
+def test_a_header_leads_to_its_guide(client: Client) -> None:
+    assert "/docs/webhooks#verify-the-signature" in results(client, "/docs/search", "X-Service-Signature")[:3]
 
 
 def test_what_is_shown_is_escaped() -> None:
