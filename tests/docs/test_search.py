@@ -1,8 +1,10 @@
 """Search finds what people mean, best first, in the scripts that they write."""
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.db import OperationalError, connection
@@ -148,6 +150,18 @@ def test_each_code_leads_to_the_page_of_errors(folder: str, client: Client) -> N
 
 def test_a_header_leads_to_its_guide(client: Client) -> None:
     assert "/docs/webhooks#verify-the-signature" in results(client, "/docs/search", "X-Service-Signature")[:3]
+
+
+@pytest.mark.parametrize("query", ["fichier", "où & \"<b>'#?q=/%2F+é", "\ud800", "ﷺ" * 200])
+def test_a_question_is_kept_in_another_language(query: str, client: Client) -> None:
+    for there, others in (("", ("fr/", "ar/")), ("fr/", ("", "ar/")), ("ar/", ("fr/", ""))):
+        searched = client.get(f"/docs/{there}search?{urlencode({'q': query}, errors='replace')}")
+        asked = searched.context["query"]
+        languages = searched.content.decode().partition('<nav class="languages"')[2].partition("</nav>")[0]
+        links = [unescape(link) for link in re.findall(r'href="([^"]*)"', languages)]
+        assert {link.partition("?")[0] for link in links} == {f"/docs/{other}search" for other in others}
+        assert asked
+        assert all(client.get(link).context["query"] == asked for link in links)
 
 
 def test_what_is_shown_is_escaped() -> None:
