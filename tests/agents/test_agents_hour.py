@@ -247,7 +247,8 @@ def test_so_does_what_is_written_in_panels(visit: Visits, alice: Account, agent:
     for key, name, text in (("2", "details", "Trop cher"), ("7", "at", at), ("8", "handover_reason", "Parle kabyle")):
         page.keyboard.press(key)
         page.locator(f"[name={name}]").fill(text)
-        page.keyboard.press("Escape")
+        for _ in range(2):  # out of the field, out of the panel
+            page.keyboard.press("Escape")
     Session.objects.all().delete()
     page.goto(screen)
     log_in(page, "samira")
@@ -388,7 +389,8 @@ def test_a_refused_time_is_written_anew(visit: Visits, alice: Account, agent: Us
         expect(error).to_be_in_viewport(ratio=1)
         widths = [part.bounding_box()["width"] for part in (error, page.locator("p:has(> #call-at)"))]
         assert widths[0] == widths[1]
-        page.keyboard.press("Escape")
+        for _ in range(2):  # out of the field, out of the panel
+            page.keyboard.press("Escape")
     settled(page)
     page.keyboard.press("3")
     told(page, "“No answer” is noted")
@@ -398,13 +400,42 @@ def test_escape_leads_from_a_panel_to_what_opened_it(visit: Visits, alice: Accou
     customers(alice, 1)
     page = call(visit())
     settled(page)
-    for place in ("button", "input"):
+    for place, presses in (("button", 1), ("input", 2)):
         page.keyboard.press("7")
         expect(page.locator("#outcome kbd:not(.panel *, .hint *)").filter(visible=True)).to_have_count(0)
         page.locator(f"details[name=outcome][open] .panel {place}").last.focus()
-        page.keyboard.press("Escape")
+        for _ in range(presses):
+            page.keyboard.press("Escape")
         expect(page.locator("summary[data-key='7']")).to_be_focused()
         expect(page.locator("details[name=outcome][open]")).to_have_count(0)
+
+
+def test_escape_leaves_a_field_and_the_next_key_is_for_the_open_panel(
+    visit: Visits, alice: Account, agent: User, colleague: User
+) -> None:
+    """With the panel closed, that key would decide something else: `1` confirms."""
+    written = [
+        ("2", "details", "trop cher 1", "1", "is canceled"),
+        ("2", "note", "trop cher 1", "1", "is canceled"),
+        ("7", "at", "25", "1", "You will call Customer 2 back on"),
+        ("8", "to", "Nadia", "2", "“Handed over” is noted"),
+        ("9", "skip_reason", "ligne 1", "2", "“Skipped” is noted"),
+    ]
+    orders = customers(alice, len(written))
+    page = call(visit())
+    for order, (panel, field, words, choice, said) in zip(orders, written, strict=True):
+        calls(page, order.customer_name)
+        settled(page)
+        page.keyboard.press(panel)
+        page.locator(f"[name={field}]").focus()
+        page.keyboard.type(words)
+        page.keyboard.press("Escape")
+        expect(page.locator("#outcome details[open] .panel button").first).to_be_focused()
+        page.keyboard.press(choice)
+        told(page, said)
+    reasons = [Order.objects.get(id=order.id).cancel_reason for order in orders[:2]]
+    assert reasons == ["Customer refused: trop cher 1", "Customer refused"]
+    assert Order.objects.get(id=orders[3].id).callback_agent == colleague
 
 
 def test_a_double_click_is_one_outcome(visit: Visits, alice: Account, agent: User) -> None:

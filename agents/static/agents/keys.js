@@ -21,7 +21,10 @@ document.addEventListener("keydown", (event) => {
   if (isWithModifier(event) || event.repeat || event.isComposing) return;
   if (event.key === "Escape") {
     document.activeElement.blur();
-    document.querySelectorAll("details[name][open]").forEach((panel) => turn(panel));
+    for (const panel of document.querySelectorAll("details[name][open]")) {
+      if (isTyping(event.target)) enter(panel); // the next key is still for the panel
+      else turn(panel);
+    }
     return;
   }
   if (isTyping(event.target)) {
