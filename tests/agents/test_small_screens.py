@@ -94,6 +94,20 @@ def test_what_stays_in_sight_leaves_room_for_the_order(visit: Visits, alice: Acc
     assert page.locator("#outcome [name=note]").evaluate(IS_ON_TOP)
 
 
+def test_what_tells_closed_orders_apart_can_be_read(visit: Visits, alice: Account, agent: User) -> None:
+    names = ("Robe kabyle brodée", "Foulard en soie")
+    items = [order_line(quantity=2, product_name=name, unit_price=1200) for name in names]
+    order, _ = (make_order(alice, items=items, external_id=f"DEMO-{number}") for number in "12")
+    page = visit().sign_in(agent.username, to=f"{DESK}{claims.take(order.id, agent=agent)}/")
+    closed = page.locator(".row:has(.flag):not(:has(:checked)) .short-of")
+    expect(closed).to_have_text("2 × Robe kabyle brodée, 2 × Foulard en soie")
+    for width in (1024, 1280, 1366, 1440):
+        page.set_viewport_size({"width": width, "height": 768})
+        assert closed.evaluate("e => e.scrollWidth <= e.clientWidth && e.clientWidth >= 150"), width
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    assert closed.bounding_box()["width"] >= 150
+
+
 def test_numbers_are_as_high_as_a_finger_and_no_amount_is_broken(visit: Visits, alice: Account, agent: User) -> None:
     page = visit_screen(visit, agent, alice, PHONE)
     numbers = page.locator("a[href^='tel:']").filter(visible=True).all()
