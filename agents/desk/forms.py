@@ -135,7 +135,8 @@ class OutcomeForm(Form):
         self.claim_id, self.agent = claim_id, agent
         super().__init__(data, initial={"pause": pause}, auto_id="call-%s")
         self.fields["to"].but = agent.pk
-        self.fields["note"].widget.attrs["data-key"] = "n"
+        note = self.fields["note"]
+        note.widget.attrs |= {"data-key": "n", "placeholder": note.label}  # phones have no room for the label
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
