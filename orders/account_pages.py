@@ -34,7 +34,7 @@ from codservice.form_fields import AskedDay, Form
 from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
-from orders import counts, export, lifecycle
+from orders import counts, editing, export, lifecycle
 from orders.filters import OrderFilter
 from orders.models import ENDED, CallNote, CallState, Order, Status, StatusChange
 from orders.serializers import OrderCancel
@@ -187,9 +187,11 @@ def _deliveries(order: Order, times: list[datetime]) -> dict[tuple[datetime, str
 def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = get_object_or_404(Order, id=id, account=account)
     entries, older = timeline(shown, skip=values.digits_or_none(request.GET.get("before", "")) or 0)
+    items = list(shown.items.order_by("position"))
     context = {
         "order": shown,
-        "items": list(shown.items.order_by("position")),
+        "items": items,
+        "discount": editing.discount(shown, items),
         "timeline": entries,
         "older": older,
         "is_planned": shown.call_state in (CallState.RETRY, CallState.CALLBACK) and shown.call_due_at > timezone.now(),

@@ -19,6 +19,7 @@ from codservice.accounts.models import Account, User
 from codservice.bidi import unturned
 from codservice.i18n_tags import listed
 from inventory.models import Product
+from orders import editing
 from orders.cancel_reasons import CancelReason, counted_as
 from orders.models import CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
 from orders.reading import BELONGING, COLUMNS, LATEST
@@ -50,6 +51,7 @@ class WholeOrder:
     call_notes: list[CallNote]
     status_changes: list[StatusChange]
     edits: list[OrderEdit]
+    discount: Decimal  # by all lines, also those that `shorten` drops; negative if the total is above
     duplicates: list[Duplicate] = field(default_factory=list)  # those on the screen themselves come first
     scripts: list[Script] = field(default_factory=list)
     has_older: bool = False  # whether there are older calls or edits than those read
@@ -217,12 +219,13 @@ def whole(order: Order) -> WholeOrder:
 
 def _whole(order: Order, lists: Mapping[str, list[Any]]) -> WholeOrder:
     """The order with its lists by the names of BELONGING."""
+    lines = [
+        OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])})
+        for row in lists["detail_items"]
+    ]
     return WholeOrder(
         order,
-        lines=[
-            OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])})
-            for row in lists["detail_items"]
-        ],
+        lines=lines,
         call_notes=[
             CallNote(
                 outcome=row["outcome"],
@@ -240,6 +243,7 @@ def _whole(order: Order, lists: Mapping[str, list[Any]]) -> WholeOrder:
         edits=[
             OrderEdit(**{**row, "at": datetime.fromisoformat(row["at"])}) for row in reversed(lists["detail_edits"])
         ],
+        discount=editing.discount(order, lines),
     )
 
 

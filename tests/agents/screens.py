@@ -27,6 +27,12 @@ def told(response: HttpResponse) -> str:
     return " ".join(response.context.get("refused") or response.context.get("says") or ())
 
 
+def sums(text: str) -> list[str]:
+    """What each order on a page adds to the amounts of its lines, and its total."""
+    found = re.findall(r'(?s)<dl class="sums">(.*?)</dl>', text)
+    return [" ".join(re.sub(r"<[^>]*>", " ", each).split()) for each in found]
+
+
 class Screen:
     """A call screen that an agent has open. Its form stays as it was when it was read.
 

@@ -16,9 +16,10 @@ from codservice.accounts.models import Account, User
 from inventory.models import Product
 from orders import amending, editing
 from orders.models import Order, OrderItem, ShippingFee
-from tests.agents.screens import take
+from tests.agents.screens import order_page, sums, take
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import Background, open_transaction
+from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from tests.orders.moves import edits
 
@@ -248,6 +249,17 @@ def test_the_total_is_the_sum_less_the_discount(discount: str, total: Any, page:
     assert page.fields["discount"] == "400"
     page.save(discount=discount)
     assert page.order.total_amount == Decimal(total)
+
+
+def test_a_discount_stands_between_the_fee_and_the_total(page: Page, order: Order, supervisor: User) -> None:
+    for discount, said in {
+        "300": "Shipping fee 400 DA Discount \N{MINUS SIGN}300 DA To pay on delivery 4 100 DA",
+        "1000,50": "Shipping fee 400 DA Discount \N{MINUS SIGN}1 000.50 DA To pay on delivery 3 399.50 DA",
+        "": "Shipping fee 400 DA To pay on delivery 4 400 DA",
+    }.items():
+        saved = Page(page.browser, order).save(discount=discount)
+        assert sums(page.browser.get(saved.url).content.decode()) == [said]
+        assert sums(browser_of(supervisor).get(order_page(order)).content.decode()) == [said]
 
 
 def test_a_total_above_the_sum_stays_above_it(alice: Account, browser: Client) -> None:

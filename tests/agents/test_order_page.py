@@ -15,7 +15,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import editing, lifecycle
 from orders.models import CallNote, Order, OrderEdit
-from tests.agents.screens import order_page
+from tests.agents.screens import order_page, sums
 from tests.factories import make_order, order_line
 from tests.harness.client import browser_of
 
@@ -52,6 +52,20 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User) -> No
         "Busy", "Nadia", "Occupé deux fois", "Canceled", "Trop cher", "Imported",
     ]  # fmt: skip
     assert [piece for piece in pieces if piece not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("total", "said"),
+    [
+        ("4300.50", "Shipping fee 400 DA Discount \N{MINUS SIGN}200 DA To pay on delivery 4 300.50 DA"),
+        ("4500.50", "Shipping fee 400 DA To pay on delivery 4 500.50 DA"),
+        ("4600", "Shipping fee 400 DA To pay on delivery 4 600 DA"),
+    ],
+    ids=["below the sum", "the sum", "above it"],
+)
+def test_the_shops_own_discount_is_told(alice: Account, agent: User, total: str, said: str) -> None:
+    order = make_order(alice, shipping_fee=400, total_amount=Decimal(total))
+    assert sums(browser_of(agent).get(order_page(order)).content.decode()) == [said]
 
 
 def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, agent: User) -> None:

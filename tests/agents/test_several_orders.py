@@ -16,7 +16,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from orders import editing, lifecycle
 from orders.models import MAX_LINES, CallNote, CallState, Order, Status
-from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
+from tests.agents.screens import DESK, Screen, next_order, order_page, sums, take, told
 from tests.agents.states import statuses
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.client import browser_of
@@ -70,6 +70,18 @@ def test_of_the_orders_that_are_not_chosen_ten_lines_are_shown(alice: Account, b
         assert (text.count(">and 90 more lines</a>"), text.count(">and 1 more line</a>")) == (18, 1)
     assert f'<a href="{other}">and 90 more lines</a>' in screen.text
     assert screen.text.count("<h3><bdi>") == 100 + 19 * 10  # the products' texts
+
+
+def test_a_discount_counts_the_lines_that_are_not_shown_too(alice: Account, browser: Client) -> None:
+    items = [order_line(quantity=1, product_name=f"P{n}", unit_price=100) for n in range(MAX_LINES)]
+    orders = [make_order(alice, items=items, total_amount=total) for total in (10_000, 9_700, 9_600)]
+    screen = take(browser, orders[0])
+    assert screen.text.count(">and 90 more lines</a>") == 2
+    assert sums(screen.text) == [
+        "Shipping fee 0 DA To pay on delivery 10 000 DA",
+        "Shipping fee 0 DA Discount \N{MINUS SIGN}300 DA To pay on delivery 9 700 DA",
+        "Shipping fee 0 DA Discount \N{MINUS SIGN}400 DA To pay on delivery 9 600 DA",
+    ]
 
 
 def test_the_lines_in_short_keep_their_quantities_in_a_text_from_right_to_left(alice: Account, browser: Client) -> None:

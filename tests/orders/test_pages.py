@@ -317,6 +317,19 @@ def test_amounts_are_dinars_in_the_readers_script(alice: Account, browser: Clien
         assert " DA<" not in text, path
 
 
+@pytest.mark.parametrize(
+    ("total", "discount"), [("4200.50", "300"), ("3000", "1 500.50"), ("4500.50", ""), ("4600", "")]
+)
+def test_a_discount_stands_between_the_fee_and_the_total(
+    alice: Account, browser: Client, total: str, discount: str
+) -> None:
+    order = make_order(alice, shipping_fee=400, total_amount=Decimal(total))
+    (sums,) = re.findall('<dl class="sums">(.*?)</dl>', page(browser, of(order)))
+    said = " ".join(re.sub("<[^>]*>", " ", sums).split())
+    line = f" Discount \N{MINUS SIGN}{discount} DA" if discount else ""
+    assert re.fullmatch(rf"Shipping fee 400 DA{line} To pay on delivery [\d .]+ DA", said)
+
+
 def test_a_deleted_webhooks_delivery_is_told_without_a_link(
     alice: Account, browser: Client, agent: User, webhook: Webhook
 ) -> None:
