@@ -194,7 +194,8 @@ class OrderForm(Form):
     ) -> None:
         """Validate `data`; `written` is only shown again, unchecked.
 
-        A line that is one of `items` keeps its product and each of its attributes whose text is unchanged.
+        A line that is one of `items` keeps its product and each of its attributes whose text is unchanged, unless two
+        that are shown alike have become one.
         """
         written = written or {"id": uuid7()}
         super().__init__(data, initial=written)

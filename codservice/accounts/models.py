@@ -231,7 +231,7 @@ class Membership(models.Model):
 class Invitation(models.Model):
     """An address that the holder has invited.
 
-    `digest` is that of a link from the version before, whose links were tokens. The next version can drop it.
+    `digest` is for the version before, whose links were tokens: of such a token, or of the id. The next can drop it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

@@ -18,6 +18,7 @@ from django.utils.http import is_same_domain
 
 from codservice import mails, ratelimit
 from codservice.accounts import team
+from codservice.accounts.key_format import digest_of
 from codservice.accounts.models import Invitation
 
 logger = logging.getLogger(__name__)
@@ -96,6 +97,8 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     if invitation is None or not (ours := _our_host(host)):
         return
     link = team.link_of(invitation)
+    if link:  # a web of the version before finds it by its digest
+        Invitation.objects.filter(id=invitation.id, digest=None).update(digest=digest_of(str(invitation.id)))
     start = f"http{'s' if settings.HTTPS else ''}://{ours}"
     context = {
         "account": invitation.account,

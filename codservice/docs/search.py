@@ -17,6 +17,7 @@ from codservice.docs.rendering import Section, grouped
 MAX_QUERY = 200  # characters
 _MOST_WORDS = 12  # of a query
 _LONGEST_WORD = 64  # characters of a word of a query; PostgreSQL takes 2046 bytes
+_QUOTES = " \t\r\n\"'`«»“”,:;"  # that a name is copied with
 _BEFORE, _AROUND = 60, 220  # characters of an excerpt
 
 _CONFIGURATIONS = {"en": "english", "fr": "french", "ar-dz": "arabic"}  # the first two leave folded Arabic words alone
@@ -80,7 +81,7 @@ def search(site: Site, language: str, query: str) -> list[Result]:
     if not words:
         return []
     sections, vectors = _index(site, language)
-    name = query.strip().casefold()
+    name = query.strip(_QUOTES).casefold()
     is_name = len(words) > 1 and len(name.split()) == 1
     literal = [is_name and name in f"{section.heading} {section.text}".casefold() for _, section in sections]
     values = {"vectors": vectors, "pages": [page.name for page, _ in sections], "literal": literal}

@@ -120,11 +120,11 @@ def failure(cell: str, *, is_words: bool = False) -> str:
     """What to say of a cell that holds no value any more; empty of others.
 
     That is a formula's error, in which some programs put a blank before the last sign. In a cell that should hold words
-    it is also what is left of Arabic in a code page without it: a `?` for each letter.
+    it is also what is left of Arabic in a code page without it: a `?` for each letter, beside digits and signs.
     """
     if cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS:
         return FAILED
-    return LOST if is_words and cell.count("?") > 2 and not cell.replace("?", "").strip() else ""
+    return LOST if is_words and cell.count("?") > 2 and not any(map(str.isalpha, cell)) else ""
 
 
 SURPLUS = "The row has more cells than the first line has columns. Put text with commas in quotes."

@@ -380,6 +380,13 @@ def test_a_link_of_the_version_before_goes_on_working(alice: Account, holder: Cl
     assert b"new_password1" in Client().get(link()).content
 
 
+def test_a_web_of_the_version_before_finds_the_link(alice: Account, holder: Client) -> None:
+    """It looks for the digest of what is signed."""
+    invite(holder)
+    signed = Signer(salt="codservice.accounts.team").unsign(link().rpartition("/")[2])
+    assert Invitation.objects.filter(digest=digest_of(signed)).exists()
+
+
 def test_a_mail_that_is_asked_for_twice_goes_out_once(alice: Account) -> None:
     invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
     for _ in range(2):

@@ -144,7 +144,7 @@ def test_each_code_leads_to_the_page_of_errors(folder: str, client: Client) -> N
     codes = re.findall(r"^\| \d+ \| `(\w+)`", (library.FOLDER / folder / "errors.md").read_text(encoding="utf-8"), re.M)
     assert len(codes) > 20
     for code in codes:
-        best = results(client, f"/docs/{folder}search", code)[:3]
+        best = results(client, f"/docs/{folder}search", f'"{code}"')[:3]  # as in the answer
         assert any(address.startswith(f"/docs/{folder}errors#") for address in best), (code, best)
 
 
