@@ -114,7 +114,9 @@ def errors_of(refusal: Invalid, body: dict[str, Any], entry: Entry) -> Errors:
     """
     first = entry[0].cells
     follows = ""
-    if "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors):
+    if "total_amount" not in body and any(
+        path == "shipping_fee" or path.startswith("items.") for path in refusal.errors
+    ):
         follows = "total_amount"
     elif _lacks_price(body) and refusal.errors.keys() & {"total_amount", "shipping_fee", "items.0.quantity"}:
         follows = "items.0.unit_price"

@@ -716,6 +716,12 @@ def test_what_heads_a_column_of_totals_stands_at_the_foot_of_a_list_too(browser:
     assert set(Order.objects.values_list("total_amount", flat=True)) == {5001}
 
 
+def test_a_fee_that_is_none_does_not_ask_for_the_total_too(browser: Client) -> None:
+    upload = take_in(browser, send(browser, csv_of([[*row(), "x"]], [*HEADER, "Frais de livraison"])))
+    assert upload.counts == {"refused": 1}
+    assert [name for name, _said in RefusedRow.objects.get().faults] == ["shipping_fee"]
+
+
 def test_a_total_below_an_order_may_count_its_shipping_fee(browser: Client) -> None:
     rows = [
         [*row("A1"), "600"], [*row("", product="Total", price="5601", **NOBODY), ""],
