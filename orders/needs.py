@@ -158,8 +158,9 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     )
 
 
-# Files of which rows were refused, unless one of their kind came once they had ended, and was taken in whole: that one
-# brought the rows again. Rows are kept for some weeks.
+# Files of which rows were refused, unless one of their kind with the same headings came once they had ended, and was
+# taken in whole: that one brought the rows again. A file with other headings comes from elsewhere. The first half of a
+# fingerprint is that of the headings, without those that a report adds. Rows are kept for some weeks.
 _REFUSED = """
 SELECT upload.id, upload.name, refused.count, sum(refused.count) OVER () FROM uploads_upload upload
 CROSS JOIN LATERAL (SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = upload.id) AS refused
@@ -167,7 +168,7 @@ WHERE upload.account_id = %(account)s AND upload.kind = ANY(%(kinds)s) AND uploa
 AND refused.count > 0 AND NOT EXISTS (
     SELECT FROM uploads_upload later
     WHERE later.account_id = %(account)s AND later.kind = upload.kind AND later.status = 'done'
-        AND later.created_at > upload.finished_at
+        AND later.created_at > upload.finished_at AND left(later.headings, 32) = left(upload.headings, 32)
 ) ORDER BY upload.id DESC LIMIT %(shown)s
 """
 

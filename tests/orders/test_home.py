@@ -28,9 +28,10 @@ from tests import factories
 from tests.factories import make_order, order_line
 from tests.harness.client import browser_of
 from tests.harness.database import one
-from tests.harness.sheets import read_records
+from tests.harness.sheets import read_csv, read_records
 from tests.orders.life import date_back
 from tests.orders.moves import bring
+from tests.uploads.files import HEADER, csv_of, downloaded, row, send, take_in
 from webhooks import registry
 from webhooks.models import Webhook
 
@@ -397,7 +398,7 @@ def test_the_last_week_has_seven_days_with_today(
     assert "<bdi>6 left, 7 ordered</bdi>" in page(browser)
 
 
-def test_refused_rows_need_the_merchant_until_they_send_another_file(browser: Client, alice: Account) -> None:
+def test_refused_rows_need_the_merchant_until_they_send_such_a_file_again(browser: Client, alice: Account) -> None:
     make_order(alice)
     made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}
     upload = Upload.objects.create(**made, name=HOSTILE, finished_at=Now())
@@ -409,6 +410,22 @@ def test_refused_rows_need_the_merchant_until_they_send_another_file(browser: Cl
     assert f'<a href="/account/uploads/{upload.id}"><bdi>&lt;script&gt;' in shown
     Upload.objects.create(**made, name="mended.csv", finished_at=Now())
     assert "refused" not in page(browser)
+
+
+def test_refused_rows_stay_when_a_file_comes_from_elsewhere(browser: Client, alice: Account) -> None:
+    uploads = []
+    for name, header, number in (
+        ("list.csv", HEADER, "A1"),
+        ("shop.csv", ["Order Number", *HEADER[1:]], "B1"),
+        ("next.csv", ["Order Number", *HEADER[1:]], "B2"),
+    ):
+        rows = [row(number), row(f"{number}-2", phone="x")]
+        uploads.append(take_in(browser, send(browser, csv_of(rows, header), name)))
+    assert re.findall(r"<bdi>(\w+\.csv)</bdi>", page(browser)) == ["next.csv", "list.csv"]
+    header, refused = read_csv(downloaded(browser, f"/account/uploads/{uploads[0].id}/refused.csv"))
+    mended = [[cell if cell != "x" else "0550 12 34 56" for cell in refused]]
+    assert take_in(browser, send(browser, csv_of(mended, header), "mended.csv")).counts == {"imported": 1, "refused": 0}
+    assert re.findall(r"<bdi>(\w+\.csv)</bdi>", page(browser)) == ["next.csv"]
 
 
 def test_refused_rows_stay_when_another_file_is_not_taken_in(browser: Client, alice: Account) -> None:
