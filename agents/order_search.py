@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice.accounts.models import Account
 from orders import phones
-from orders.models import NAME_FOLD, NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order, has_phone
+from orders.models import NAME_FOLD, NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order, has_phone, numbers_meant
 
 HINT = _("Phone number or its last digits, customer's name, or the shop's order number")
 MAX_LENGTH = 100
@@ -36,7 +36,8 @@ def search(orders: QuerySet[Order], typed: str) -> QuerySet[Order]:
 
 def _numbered(text: str) -> list[UUID]:
     """The ids of the orders to which shops gave this number."""
-    orders = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id=text)
+    shops = Account.objects.filter(live=None).values("pk")
+    orders = Order.live.filter(account__in=shops, external_id__in=numbers_meant(text))
     return list(orders.values_list("pk", flat=True)[:MOST_SHOPS])
 
 

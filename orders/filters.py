@@ -13,7 +13,7 @@ from codservice import days
 from codservice.api.filters import Filters, SearchFilter, TextFilter, WordFilter, WordsFilter, period
 from codservice.form_fields import TextField
 from orders import counts, daily, phones, regions, trigrams
-from orders.models import Order, Status, has_phone
+from orders.models import Order, Status, has_phone, numbers_meant
 from orders.serializers import WILAYA_TEXTS
 
 SORTS = ("created_at", "-created_at", "updated_at", "-updated_at")
@@ -123,7 +123,7 @@ class OrderFilter(Filters):
             | Q(customer_phone__icontains=value)
             | Q(phone_e164__contains=number)
             | Q(customer_address__icontains=value)
-            | Q(external_id=value)
+            | Q(external_id__in=numbers_meant(value))
             | (Q(phone_2_e164=phone) if phone else Q()),
         )
 

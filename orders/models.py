@@ -87,6 +87,11 @@ def has_phone(phone: str) -> Q:
     return Q(phone_e164=phone) | Q(phone_2_e164=phone)
 
 
+def numbers_meant(text: str) -> list[str]:
+    """The shops' order numbers that people mean by `text`: in either case, and Shopify's `#1004` by its digits."""
+    return [*{text, text.upper(), text.lower()}, *([f"#{text}"] if text.isdecimal() else [])]
+
+
 class LiveOrders(models.Manager["Order"]):
     """The orders that the call center sees: all but those of accounts' twins.
 

@@ -23,7 +23,7 @@ from django.db.models.functions import Upper
 from codservice import postgresql
 from codservice.long_lists import IsOneOf
 from orders import daily, day_sums
-from orders.models import Order
+from orders.models import Order, numbers_meant
 
 LENGTH = 3
 FEW = 10_000  # so many orders are read in some hundredths of a second
@@ -37,7 +37,8 @@ _TEXTS = ("customer_name", "customer_phone", "phone_e164", "customer_address")
 def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q:
     """The account's orders that may contain `text`, or `number` in their phone; all orders if the index does not help.
 
-    They include orders whose `external_id` is `text` or whose second phone is `phone`, which other indexes find.
+    They include orders whose `external_id` `text` may mean (`numbers_meant`) or whose second phone is `phone`, which
+    other indexes find.
     """
     texts = [text, number] if re.fullmatch(r"\+?[0-9]*", number) else [text]  # a phone has nothing but these
     *texts, through = postgresql.row(
@@ -48,9 +49,8 @@ def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q
     if min(map(len, texts)) < LENGTH:
         return Q()
     hashes = {"of_text": _hashes(account_id, texts[:1]), "of_number": _hashes(account_id, texts[-1:])}
-    (is_all, ids) = postgresql.row(
-        _FOUND, {"account": account_id, "text": text, "phone": phone, "share": SHARE, **hashes}
-    )
+    values = {"account": account_id, "meant": numbers_meant(text), "phone": phone, "share": SHARE, **hashes}
+    (is_all, ids) = postgresql.row(_FOUND, values)
     return Q() if is_all else Q(IsOneOf("pk", ids)) | Q(created_at__gt=through)
 
 
@@ -65,7 +65,7 @@ WITH most AS (SELECT sum(delta) / %(share)s AS most FROM orders_ordercount WHERE
 SELECT (SELECT count(*) FROM found) > (SELECT most FROM most), ARRAY(
     SELECT order_id FROM found
     UNION ALL SELECT order_id FROM orders_searchchange WHERE account_id = %(account)s
-    UNION ALL SELECT id FROM orders_order WHERE account_id = %(account)s AND external_id = %(text)s
+    UNION ALL SELECT id FROM orders_order WHERE account_id = %(account)s AND external_id = ANY(%(meant)s)
 )::text
 """
 

@@ -1,5 +1,6 @@
 """The list's `q` finds the same with its index as without, whatever is written, changed and deleted meanwhile."""
 
+import re
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -166,6 +167,28 @@ def test_a_second_phone_is_found_when_it_is_whole(alice: Account, is_indexed: bo
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_number_is_found_as_people_type_it(alice: Account, is_indexed: bool) -> None:
+    shopify, demo, small, *_ = orders_of(alice, Random(1), STEP, "A")
+    if is_indexed:
+        index_texts()
+    for order, number in ((shopify, "#1004"), (demo, "DEMO-1-12"), (small, "wc-7")):
+        Order.objects.filter(pk=order.pk).update(external_id=number)
+    for typed, order in (
+        ("1004", shopify),
+        ("#1004", shopify),
+        ("demo-1-12", demo),
+        ("Demo-1-12", demo),
+        ("DEMO-1-12", demo),
+        ("wc-7", small),
+        ("Wc-7", small),
+    ):
+        assert found(alice, typed) == [order.pk], typed
+    for typed in ("#100", "##1004", "DEMO", "EMO-1-12"):
+        assert found(alice, typed) == [], typed
+
+
+@pytest.mark.django_db
 def test_an_overwritten_text_leaves_no_trace(alice: Account) -> None:
     orders = orders_of(alice, Random(1), STEP)
     index_texts()
@@ -308,5 +331,6 @@ def test_the_index_does_the_work(alice: Account) -> None:
             found(alice, q)
         plans = [explain(sql) for sql in (each["sql"] for each in queries) if "WITH most" in sql or "ANY(" in sql]
         assert "order_by_trigrams" in plans[0], q
+        assert re.search(r"one_order_per_external_id.*\n.*external_id\S* = ANY", plans[0]), q
         assert all("orders_order_pkey" in plan for plan in plans[1:]), q
         assert len(plans) > 1
