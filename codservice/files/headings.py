@@ -83,21 +83,30 @@ def by_cells(
 ) -> dict[str, int]:
     """Correct the places of columns that `meant` found: cells can tell more than a vague or unknown heading.
 
-    A column without a clear heading is placed where most cells of `rows` fit it, if there is only one such place. If
-    the cells under its vague heading do not fit, it is not there.
+    A column without a clear heading is placed where most cells of `rows` fit it, if there is only one such place among
+    those that no other column has, or else among those that another has by a vague heading only. The other is then
+    where its next heading is. If the cells under a column's vague heading do not fit, it is not there.
     """
     found = dict(found)
     cells = [[row[place] for row in rows if place < len(row) and row[place]] for place in range(len(titles))]
+    by_name = {column.name: column for column in columns}
+    vague = {place: name for name, place in found.items() if _is_vague(titles[place], by_name[name])}
     for column in columns:
         place, fits = found.get(column.name), column.fits
-        if not fits or (place is not None and not _is_vague(titles[place], column)):
+        if not fits or (place is not None and place not in vague):
             continue
         fitting = {place for place, said in enumerate(cells) if len([*filter(fits, said)]) * 2 > len(said)}
         if place is None or (cells[place] and place not in fitting):
             found.pop(column.name, None)
-            free = fitting - {*found.values()}
+            free = (fitting - {*found.values()}) or (fitting & vague.keys())
             if len(free) == 1:  # of two phones one may be the deliverer's
-                found[column.name] = free.pop()
+                (place,) = free
+                if found.get(other := vague.get(place, "")) == place:
+                    del found[other]
+                    rest = meant(["" if each == place else title for each, title in enumerate(titles)], columns)
+                    if other in rest and (next_place := rest.index(other)) not in found.values():
+                        found[other] = next_place
+                found[column.name] = place
     return found
 
 

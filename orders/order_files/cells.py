@@ -10,13 +10,12 @@ from uuid import UUID
 
 from codservice import values
 from codservice.errors import Errors, Invalid
-from codservice.files.headings import key
 from codservice.files.intake import SHORTENED, Entry, altered
 from inventory.models import Product
 from inventory.product_files import skus_of
 from orders import regions, serializers
 from orders.models import MAX_QUANTITY, DeliveryType
-from orders.order_files import phone_cells
+from orders.order_files import delivery_cells, phone_cells
 from orders.order_files.columns import AMOUNTS, DETAILS, NAME, PHONES
 from orders.serializers import SENT, SENT_OF_LINE
 
@@ -24,25 +23,6 @@ Catalog = dict[str | UUID, Product]  # by SKU and by id
 Fees = dict[tuple[str, str], Decimal]  # by wilaya and delivery type
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
-# How people write delivery types.
-_DELIVERIES = {
-    key(word): kind.value
-    for kind, words in {
-        DeliveryType.HOME: (
-            "home", "home delivery", "to the door", "domicile", "a domicile", "maison",
-            "livraison à domicile", "livraison domicile",
-            "المنزل", "إلى المنزل", "للمنزل", "إلى الباب", "توصيل إلى المنزل", "توصيل للمنزل", "توصيل منزلي",
-            "البيت", "إلى البيت", "للبيت", "توصيل إلى البيت", "توصيل للبيت",
-        ),
-        DeliveryType.DESK: (
-            "desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "point de retrait",
-            "au bureau", "livraison au bureau", "livraison stop desk", "livraison en stop desk",
-            "المكتب", "مكتب الاستلام", "إلى المكتب", "للمكتب", "توصيل إلى المكتب", "توصيل للمكتب", "ستوب ديسك",
-            "نقطة الاستلام",
-        ),
-    }.items()
-    for word in words
-}  # fmt: skip
 _OF_ONE_LINE = ("customer_name", *PHONES, "customer_wilaya", "customer_commune", "source")
 _NO_PHONE = (
     "Is a number that a spreadsheet has shortened, and its last digits are lost. Format the column as text, "
@@ -149,7 +129,7 @@ def _delivery_type(cells: Mapping[str, str]) -> str:
     Gives both texts if the two columns contradict each other, and is empty if the row says nothing.
     """
     said, at_desk = cells.get("delivery_type", ""), cells.get("stop_desk", "")
-    kind, other = (_DELIVERIES.get(key(text), text) if text else "" for text in (said, at_desk))
+    kind, other = (delivery_cells.kind_in(text) or text for text in (said, at_desk))
     with contextlib.suppress(ValueError):
         other = DeliveryType.DESK.value if values.yes_or_no(at_desk) else DeliveryType.HOME.value
     return f"{said}, {at_desk}" if {kind, other} == set(DeliveryType.values) else kind or other

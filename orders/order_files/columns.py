@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice import values
 from codservice.files.headings import Column
-from orders.order_files import phone_cells
+from orders.order_files import delivery_cells, phone_cells
 from orders.serializers import SENT
 
 _REST_AND_NAME = (
@@ -98,7 +98,12 @@ COLUMNS = (
         vague=("adresse 1 2 facturation", "adresse 1 facturation", "adresse facturation"),
         constant="",
     ),
-    Column("delivery_type", _("Delivery type"), ("mode livraison", "type livraison", "طريقة التوصيل")),
+    Column(
+        "delivery_type",
+        _("Delivery type"),
+        ("mode livraison", "type livraison", "طريقة التوصيل"),
+        fits=delivery_cells.kind_in,
+    ),
     Column("stop_desk", _("Stop desk (yes or no)"), ("stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")),
     Column(
         "product_name",

@@ -492,6 +492,35 @@ def test_cells_say_whether_a_column_holds_phones_where_its_heading_does_not(
     assert (upload.titles[int(place)] if place else None) == phone
 
 
+@pytest.mark.parametrize(
+    ("header", "rows", "delivery", "fee"),
+    [
+        ("Livraison", ["Domicile", "Stop desk", ""], "Livraison", None),
+        ("Delivery", ["home", "Stop-Desk"], "Delivery", None),
+        ("التوصيل", ["للمنزل", "للمكتب"], "التوصيل", None),
+        ("Livraison,Frais", ["Domicile,400", "À domicile,500", "Bureau,300"], "Livraison", "Frais"),
+        ("Livraison,Frais de livraison", ["Domicile,400", "Bureau,300"], "Livraison", "Frais de livraison"),
+        ("Livraison,Type de livraison", ["Domicile,Bureau"], "Type de livraison", "Livraison"),
+        ("Livraison,Stop desk", ["400,Domicile", "300,Stop desk"], None, "Livraison"),
+        ("Frais de livraison", ["Domicile"], None, "Frais de livraison"),
+        ("Livraison", ["400", "600"], None, "Livraison"),
+        ("Livraison", ["Domicile", "600"], None, "Livraison"),
+        ("Livraison", ["Yalidine"], None, "Livraison"),
+        ("Livraison", [""], None, "Livraison"),
+    ],
+)
+def test_cells_say_whether_a_column_about_delivery_holds_its_type_or_its_fee(
+    browser: Client, header: str, rows: list[str], delivery: str | None, fee: str | None
+) -> None:
+    cells = [[*row(f"A{number}"), *said.split(",")] for number, said in enumerate(rows)]
+    upload = send(browser, csv_of(cells, [*HEADER, *header.split(",")]))
+    found = chosen(browser, upload)
+    places = {name: upload.titles[int(found[name])] for name in ("delivery_type", "shipping_fee") if name in found}
+    assert (places.get("delivery_type"), places.get("shipping_fee")) == (delivery, fee)
+    if delivery == "Livraison" and fee is None:
+        assert take_in(browser, upload).counts["refused"] == 0
+
+
 def test_how_columns_were_matched_is_remembered_however_the_headings_are_written(browser: Client) -> None:
     header = ["N° commande", "Preneur", "Téléphone", "Wilaya", "Adresse", "Produit", "Qté", "Montant à Régler"]
     take_in(browser, send(browser, csv_of([row("A1")], header)), customer_name="1", unit_price="7")
