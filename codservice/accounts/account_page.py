@@ -146,14 +146,26 @@ def switch(request: HttpRequest, account: Account) -> None:
 @account_page(change=Right.READ)
 @require_POST
 def change_mode(request: HttpRequest, account: Account) -> HttpResponse:
-    """Turn test mode on or off. Without a twin, redirect to the quick start, which says how to get one."""
+    """Turn test mode on or off. Without a twin, whoever may write makes it, and others are told why it stays off."""
     live = account.live_account
     if request.POST.get("to") != TEST:
         switch(request, live)
     elif hasattr(live, "twin"):
         switch(request, live.twin)
+    elif request.seat.may_write:  # type: ignore[attr-defined]
+        switch(request, live.ensure_twin())
+    elif live.is_closed:
+        messages.error(
+            request, _("You are still in the live account. It has no test mode, and a closed account gets none.")
+        )
     else:
-        return redirect("quick-start")
+        messages.error(
+            request,
+            _(
+                "You are still in the live account. It has no test mode yet, and your role is read only: ask a manager "
+                "or the holder to choose “Test mode” once."
+            ),
+        )
     return redirect("account")
 
 

@@ -185,6 +185,13 @@ class Account(models.Model):
         """The account, locked until the transaction ends, for what must be counted or made for it one at a time."""
         return cls.objects.select_for_update(no_key=True).get(id=account_id)
 
+    @transaction.atomic
+    def ensure_twin(self) -> "Account":
+        """The twin of this live account, made if there is none yet."""
+        # Renaming an account renames its twin too, so its name is read under the lock.
+        live = Account.lock(self.pk)
+        return Account.objects.get_or_create(live=live, defaults={"name": live.name})[0]
+
     @property
     def mode(self) -> str:
         """LIVE or TEST."""
@@ -320,9 +327,7 @@ class ApiKey(models.Model):
         """
         with transaction.atomic():
             if is_test and account.mode == LIVE:
-                # Renaming an account renames its twin too, so its name is read under the lock.
-                account = Account.lock(account.pk)
-                account = Account.objects.get_or_create(live=account, defaults={"name": account.name})[0]
+                account = account.ensure_twin()
             Account.lock(account.pk)
             working = cls.objects.filter(cls.WORKS, account=account)
             if once and working.filter(name=name).exists():

@@ -13,9 +13,9 @@ from codservice.accounts.key_format import is_key, make_key
 from codservice.accounts.models import SCOPES, Account, ApiKey, TooManyKeys
 from inventory.models import Product
 from orders.models import CallState, Order
-from tests.factories import ProductFactory, make_order, order_body
+from tests.factories import ProductFactory, UserFactory, make_order, order_body
 from tests.harness.background import at_once
-from tests.harness.client import ApiClient, new_key
+from tests.harness.client import ApiClient, browser_of, new_key
 from tests.harness.database import contents
 from tests.harness.manage import output
 from webhooks.models import Webhook
@@ -255,10 +255,64 @@ def test_who_has_no_other_mode_is_told_of_none(
     assert "You are in" not in browser.get(f"/account/webhooks/{webhook.id}").content.decode()
 
 
-def test_without_a_twin_the_switch_leads_to_the_quick_start(alice: Account, browser: Client) -> None:
-    assert browser.post("/account/mode", {"to": "test"}).url == "/account/quick-start"
-    assert 'data-mode="test"' not in browser.get("/account/keys").content.decode()
-    assert not hasattr(alice, "twin")
+@pytest.mark.parametrize("role", ["holder", "manager"])
+def test_the_first_switch_makes_the_twin_without_a_key(role: str, alice: Account) -> None:
+    browser = browser_as(role, alice)
+    assert browser.post("/account/mode", {"to": "test"}).url == "/account/"
+    twin = Account.objects.get(live=alice)
+    assert (twin.mode, twin.name, twin.holder) == ("test", alice.name, None)
+    assert not ApiKey.objects.exists()
+    for path in ("", "orders", "products", "fees", "keys", "webhooks", "quick-start", "calling", "orders/new"):
+        page = browser.get(f"/account/{path}", follow=True)
+        assert (page.status_code, 'data-mode="test"' in page.content.decode()) == (200, True), path
+    order = MADE_ON["/account/orders/new"] | {"mode": "test"}
+    assert browser.post("/account/orders/new", order).status_code == 302
+    assert [(order.account, order.call_state) for order in Order.objects.all()] == [(twin, CallState.TEST)]
+
+
+def test_the_first_test_key_joins_the_twin_of_the_switch(alice: Account, browser: Client) -> None:
+    browser.post("/account/mode", {"to": "test"})
+    assert ApiKey.issue(alice, name="Trial", is_test=True)[0].account == Account.objects.get(live=alice)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_first_switches_at_once_make_one_twin(alice: Account) -> None:
+    browsers = [browser_of(alice.holder) for _ in range(2)]
+    answers = at_once(2, lambda number: browsers[number].post("/account/mode", {"to": "test"}))
+    assert [answer.status_code for answer in answers] == [302, 302]
+    assert Account.objects.filter(live=alice).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("role", "is_active", "said"),
+    [
+        ("reader", True, "You are still in the live account. It has no test mode yet, and your role is read only"),
+        ("holder", False, "You are still in the live account. It has no test mode, and a closed account gets none."),
+    ],
+)
+def test_who_may_not_make_the_twin_is_told_to_be_in_the_live_account(
+    role: str, is_active: bool, said: str, alice: Account
+) -> None:
+    Account.objects.filter(id=alice.id).update(is_active=is_active)
+    page = browser_as(role, alice).post("/account/mode", {"to": "test"}, follow=True)
+    text = page.content.decode()
+    assert (page.status_code, 'data-mode="test"' in text) == (200, False)
+    assert said in text
+    assert not Account.objects.filter(live=alice).exists()
+
+
+def test_who_may_only_read_switches_to_a_twin_that_exists(alice: Account, twin: Account) -> None:
+    page = browser_as("reader", alice).post("/account/mode", {"to": "test"}, follow=True)
+    assert 'data-mode="test"' in page.content.decode()
+
+
+def browser_as(role: str, account: Account) -> Client:
+    """The browser of the account's holder, or of a new colleague with this role."""
+    if role == "holder":
+        return browser_of(account.holder)
+    user = UserFactory()
+    account.memberships.create(user=user, role=role)
+    return browser_of(user)
 
 
 def test_a_form_of_the_other_mode_is_refused(alice: Account, twin: Account, browser: Client) -> None:

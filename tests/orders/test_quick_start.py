@@ -152,12 +152,20 @@ def test_in_live_mode_it_offers_to_go_on_in_test_mode(alice: Account, twin: Acco
     text = browser.get(HOME).content.decode()
     assert "Switch to test mode" in text
     assert lines_in(text) == {}
-    by_hand = '<a class="button" href="/account/orders/new">'
-    assert by_hand in text, "for who has no developer, and begins on this page too"
     assert browser.post("/account/mode", {"to": "test"}).status_code == 302
-    text = browser.get(HOME).content.decode()
-    assert set(lines_in(text)) == LANGUAGES
-    assert by_hand not in text
+    assert set(lines_in(browser.get(HOME).content.decode())) == LANGUAGES
+
+
+def test_who_has_no_developer_begins_on_this_page_too_and_learns_whether_customers_are_called(browser: Client) -> None:
+    by_hand = '<a class="button" href="/account/orders/new">'
+    live = browser.get(HOME).content.decode()
+    browser.post("/account/mode", {"to": "test"})
+    test = browser.get(HOME).content.decode()
+    for text, is_real in ((live, True), (test, False)):
+        before = text.partition(by_hand)[0]
+        assert before != text
+        assert ("These are real orders: our agents call their customers." in before) is is_real
+        assert ("Nobody is called" in before) is not is_real
 
 
 def test_the_address_is_the_one_that_was_asked(browser: Client, trying: Account, settings: Any) -> None:
