@@ -81,16 +81,16 @@ def search(site: Site, language: str, query: str) -> list[Result]:
     if not words:
         return []
     sections, vectors = _index(site, language)
-    name = query.strip(_QUOTES).casefold()
-    is_name = len(words) > 1 and len(name.split()) == 1
-    literal = [is_name and name in f"{section.heading} {section.text}".casefold() for _, section in sections]
+    asked_name = query.strip(_QUOTES).casefold()
+    name = asked_name if len(words) > 1 and len(asked_name.split()) == 1 else ""
+    literal = [bool(name) and name in f"{section.heading} {section.text}".casefold() for _, section in sections]
     values = {"vectors": vectors, "pages": [page.name for page, _ in sections], "literal": literal}
     for asked, operator in ((words, " & "), (begun, " & "), (begun, " | ")):
         if numbers := _column(_BEST, language, query=operator.join(asked), **values):
             best = [sections[number] for number in numbers]
             shown = {word for _, section in best for word in _fold(f"{section.heading} {section.text}").split()}
             found = set(_column(_FOUND, language, query=" | ".join(asked), words=list(shown)))
-            return [_result(page, section, found) for page, section in best]
+            return [_result(page, section, found, name) for page, section in best]
     return []
 
 
@@ -121,9 +121,11 @@ def _fold_word(word: str) -> str:
     return plain[2:] if plain.startswith("ال") and len(plain) > 4 else plain
 
 
-def _result(page: Page, section: Section, found: set[str]) -> Result:
+def _result(page: Page, section: Section, found: set[str], name: str) -> Result:
     text = grouped(" ".join(section.text.split()))
-    first = next((word.start() for word in _WORD.finditer(text) if _fold_word(word[0]) in found), 0)
+    first = text.casefold().find(name) if name else -1
+    if first < 0:
+        first = next((word.start() for word in _WORD.finditer(text) if _fold_word(word[0]) in found), 0)
     start = text.rfind(" ", 0, max(first - _BEFORE, 0)) + 1
     stop = text.find(" ", start + _AROUND)
     excerpt = f"{'… ' if start else ''}{text[start:stop] if stop >= 0 else text[start:]}{' …' if stop >= 0 else ''}"

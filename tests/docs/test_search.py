@@ -148,6 +148,13 @@ def test_each_code_leads_to_the_page_of_errors(folder: str, client: Client) -> N
         assert any(address.startswith(f"/docs/{folder}errors#") for address in best), (code, best)
 
 
+def test_the_excerpt_is_about_the_name_that_was_asked_for() -> None:
+    (result,) = search(
+        site("# A\n\n" + "la limite est là, le rate aussi. " * 20 + "Puis rate_limited\n"), "fr", "rate_limited"
+    )
+    assert "".join(piece.text for piece in result.excerpt).endswith("Puis rate_limited")
+
+
 def test_a_header_leads_to_its_guide(client: Client) -> None:
     assert "/docs/webhooks#verify-the-signature" in results(client, "/docs/search", "X-Service-Signature")[:3]
 
