@@ -88,8 +88,9 @@ def has_phone(phone: str) -> Q:
 
 
 def numbers_meant(text: str) -> list[str]:
-    """The shops' order numbers that people mean by `text`: in either case, and Shopify's `#1004` by its digits."""
-    return [*{text, text.upper(), text.lower()}, *([f"#{text}"] if text.isdecimal() else [])]
+    """The shops' order numbers that people mean by `text`: in either case, and with or without Shopify's `#`."""
+    digits = text.removeprefix("#")
+    return [digits, f"#{digits}"] if digits.isdecimal() else [*{text, text.upper(), text.lower(), text.title()}]
 
 
 class LiveOrders(models.Manager["Order"]):

@@ -174,7 +174,7 @@ AND refused.count > 0 AND NOT EXISTS (
 
 
 def refused_rows(account: Account, today: date) -> Need | None:
-    """Rows of the last files that were refused."""
+    """Refused rows of files that were not sent again."""
     rows = postgresql.rows(_REFUSED, {"account": account.id, "kinds": list(KINDS), "shown": SHOWN})
     if not rows:
         return None

@@ -24,9 +24,10 @@ class Column(NamedTuple):
 
     `beside` are pairs: the first heading means this column if the file has the second one too. A `vague` heading means
     it only if no other heading of the file does; earlier ones win over later ones. `fits` recognises cells that only
-    this column has. `constant` allows one text for all rows of a file without the column: it is the proposed one, which
-    may be empty. `help` explains it, or else the column, to people. `rest_of` names the column whose rest this one
-    holds: its `beside` headings do not count in a file that has that column under its own name.
+    this column has, and `instead_of` names another, whose vague heading over such cells means this one. `constant`
+    allows one text for all rows of a file without the column: it is the proposed one, which may be empty. `help`
+    explains it, or else the column, to people. `rest_of` names the column whose rest this one holds: its `beside`
+    headings do not count in a file that has that column under its own name.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Column(NamedTuple):
     rest_of: str | None = None
     vague: tuple[str, ...] = ()
     fits: Callable[[str], Any] | None = None
+    instead_of: str = ""
     constant: str | None = None
     help: Any = ""
 
@@ -83,14 +85,14 @@ def by_cells(
 ) -> dict[str, int]:
     """Correct the places of columns that `meant` found: cells can tell more than a vague or unknown heading.
 
-    A column without a clear heading is placed where most cells of `rows` fit it, if there is only one such place among
-    those that no other column has, or else among those that another has by a vague heading only. The other is then
-    where its next heading is. If the cells under a column's vague heading do not fit, it is not there.
+    A column without a clear heading is placed where most cells of `rows` fit it, if there is only one such place that
+    no other column has, or else where the column is that it may stand `instead_of`. That one is then where its next
+    heading is. If the cells under a column's vague heading do not fit, it is not there.
     """
     found = dict(found)
     cells = [[row[place] for row in rows if place < len(row) and row[place]] for place in range(len(titles))]
     by_name = {column.name: column for column in columns}
-    vague = {place: name for name, place in found.items() if _is_vague(titles[place], by_name[name])}
+    vague = {place for name, place in found.items() if _is_vague(titles[place], by_name[name])}
     for column in columns:
         place, fits = found.get(column.name), column.fits
         if not fits or (place is not None and place not in vague):
@@ -98,15 +100,14 @@ def by_cells(
         fitting = {place for place, said in enumerate(cells) if len([*filter(fits, said)]) * 2 > len(said)}
         if place is None or (cells[place] and place not in fitting):
             found.pop(column.name, None)
-            free = (fitting - {*found.values()}) or (fitting & vague.keys())
+            free, other = fitting - {*found.values()}, column.instead_of
             if len(free) == 1:  # of two phones one may be the deliverer's
-                (place,) = free
-                if found.get(other := vague.get(place, "")) == place:
-                    del found[other]
-                    rest = meant(["" if each == place else title for each, title in enumerate(titles)], columns)
-                    if other in rest and (next_place := rest.index(other)) not in found.values():
-                        found[other] = next_place
-                found[column.name] = place
+                found[column.name] = free.pop()
+            elif not free and found.get(other) in fitting & vague:
+                place = found[column.name] = found.pop(other)
+                rest = meant(["" if each == place else title for each, title in enumerate(titles)], columns)
+                if other in rest and (next_place := rest.index(other)) not in found.values():
+                    found[other] = next_place
     return found
 
 

@@ -186,9 +186,11 @@ def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) 
         # People's choices that hold again, and the places of those that give way.
         again = {name: places[place] for name, place in other.mapping.items() if name not in further}
         free = {places[place] for name, place in other.mapping.items() if name in further}
-        # What a heading of the other file meant and people left out. It stays out, unless its place is now free.
+        # What a heading of the other file meant and people left out. It stays out, unless its place is now free, or is
+        # a column that the other file did not have.
         cleared = then.keys() - other.mapping.keys() - further
-        rest = {name: place for name, place in found.items() if name not in cleared or place in free}
+        may_come = free | {*found.values()} - {*places.values()}
+        rest = {name: place for name, place in found.items() if name not in cleared or place in may_come}
         return {name: place for name, place in rest.items() if place not in again.values()} | again
     return found
 

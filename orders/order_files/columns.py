@@ -103,6 +103,7 @@ COLUMNS = (
         _("Delivery type"),
         ("mode livraison", "type livraison", "طريقة التوصيل"),
         fits=delivery_cells.kind_in,
+        instead_of="shipping_fee",
     ),
     Column("stop_desk", _("Stop desk (yes or no)"), ("stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")),
     Column(

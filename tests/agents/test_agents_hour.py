@@ -867,12 +867,13 @@ def test_a_screen_is_small_and_all_its_buttons_in_sight(
     page = person.sign_in("samira")
     call_next(page)  # the promised call
     settled(page)
+    page.wait_for_load_state("networkidle")
     sizes = [loaded(page)]
     page.keyboard.press("3")
     told(page, "is noted")
     page.wait_for_load_state("networkidle")
     sizes.append(loaded(page))
-    assert max(sizes) < 90_000
+    assert all(50_000 < size < 90_000 for size in sizes), sizes
     bottoms = page.eval_on_selector_all(
         "#outcome .button:not(.panel *)", "all => all.map(e => e.getBoundingClientRect().bottom)"
     )

@@ -72,7 +72,9 @@ def test_search_finds(alice: Account, charlie: Account, browser: Any) -> None:
 
 def test_search_finds_a_number_as_people_type_it(alice: Account, charlie: Account, browser: Any) -> None:
     make_order(alice, customer_name="Lynda", phone="0770 98 76 54", external_id="#1004")
+    make_order(alice, customer_name="Karim", phone="0770 98 76 56", external_id="2004")
     make_order(charlie, customer_name="Sara", phone="0770 98 76 55", external_id="DEMO-1-12")
+    assert_finds(browser, ["Karim"], "2004", "#2004")
     assert_finds(browser, ["Lynda"], "1004", "#1004")
     assert_finds(browser, ["Sara"], "demo-1-12", "Demo-1-12", "DEMO-1-12")
 
@@ -85,7 +87,7 @@ def test_numbers_are_looked_up_in_their_index(alice: Account, browser: Any) -> N
         assert len(shown(browser.get(LIST, {"q": "1277"}))) == 1
     (sql,) = [query["sql"] for query in queries if '"external_id" IN' in query["sql"]]
     plan = explain(sql, without=["seqscan"])
-    assert re.search(r"Index Scan using one_order_per_external_id.*\n.*account_id.* AND .*external_id", plan), plan
+    assert re.search(r"Index Scan using one_order_per_external_id.*\n.*external_id", plan), plan
 
 
 def test_search_does_not_guess(alice: Account, browser: Any) -> None:

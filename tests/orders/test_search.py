@@ -169,10 +169,10 @@ def test_a_second_phone_is_found_when_it_is_whole(alice: Account, is_indexed: bo
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_indexed", [False, True])
 def test_a_number_is_found_as_people_type_it(alice: Account, is_indexed: bool) -> None:
-    shopify, demo, small, *_ = orders_of(alice, Random(1), STEP, "A")
+    shopify, demo, small, mixed, *_ = orders_of(alice, Random(1), STEP, "A")
     if is_indexed:
         index_texts()
-    for order, number in ((shopify, "#1004"), (demo, "DEMO-1-12"), (small, "wc-7")):
+    for order, number in ((shopify, "#1004"), (demo, "DEMO-1-12"), (small, "wc-7"), (mixed, "Cmd-8")):
         Order.objects.filter(pk=order.pk).update(external_id=number)
     for typed, order in (
         ("1004", shopify),
@@ -182,6 +182,8 @@ def test_a_number_is_found_as_people_type_it(alice: Account, is_indexed: bool) -
         ("DEMO-1-12", demo),
         ("wc-7", small),
         ("Wc-7", small),
+        ("cmd-8", mixed),
+        ("CMD-8", mixed),
     ):
         assert found(alice, typed) == [order.pk], typed
     for typed in ("#100", "##1004", "DEMO", "EMO-1-12"):

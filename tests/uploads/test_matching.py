@@ -521,6 +521,21 @@ def test_cells_say_whether_a_column_about_delivery_holds_its_type_or_its_fee(
         assert take_in(browser, upload).counts["refused"] == 0
 
 
+def test_desks_for_sale_are_no_delivery_type(browser: Client) -> None:
+    header = [*HEADER[:5], "Article", *HEADER[6:]]
+    upload = send(browser, csv_of([row("A1", product="Bureau")], header))
+    found = chosen(browser, upload)
+    assert upload.titles[int(found["product_name"])] == "Article"
+    assert "delivery_type" not in found
+
+
+def test_a_fee_that_comes_beside_a_known_delivery_type_is_proposed(browser: Client) -> None:
+    take_in(browser, send(browser, csv_of([[*row("A1"), "Domicile"]], [*HEADER, "Livraison"])))
+    upload = send(browser, csv_of([[*row("A2"), "Bureau", "400"]], [*HEADER, "Livraison", "Frais"]))
+    found = chosen(browser, upload)
+    assert [upload.titles[int(found[name])] for name in ("delivery_type", "shipping_fee")] == ["Livraison", "Frais"]
+
+
 def test_how_columns_were_matched_is_remembered_however_the_headings_are_written(browser: Client) -> None:
     header = ["N° commande", "Preneur", "Téléphone", "Wilaya", "Adresse", "Produit", "Qté", "Montant à Régler"]
     take_in(browser, send(browser, csv_of([row("A1")], header)), customer_name="1", unit_price="7")

@@ -61,7 +61,7 @@
     const answer = await pressing.ask(lists.dataset.now);
     if (pressing.isLockedOut(answer)) return location.reload(); // to the login, or why not
     const text = answer?.ok ? await answer.text().catch(() => null) : null; // a line may be cut within the answer
-    if (text === null) return void (document.hidden || pressing.check()); // which asks often, until somebody answers
+    if (text === null) return void pressing.check();
     if (!pressing.isSent()) show(new DOMParser().parseFromString(text, "text/html")); // or it may hold the form being sent
   }
 
