@@ -38,7 +38,7 @@ from tests.agents.desk_browser import (
 from tests.agents.states import waits
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import IMPATIENT, SCHEMES, Visits, log_in
+from tests.harness.browser import IMPATIENT, SCHEMES, Visits, intercept, log_in
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -363,7 +363,7 @@ def test_a_refused_outcome_keeps_the_note(visit: Visits, alice: Account, agent: 
     first, second = (make_order(alice) for _ in range(2))
     person = visit()
     page = call(person)
-    page.route("**/state/*", lambda route: route.abort())
+    intercept(page, "**/state/*", lambda route: route.abort())
     page.get_by_label("Note").fill("Livrer le matin")
     lifecycle.cancel(first.id, actor=Actor.of_staff(supervisor), reason="Duplicate")
     page.get_by_role("button", name="Confirm").click()
@@ -510,7 +510,7 @@ def test_a_new_order_of_the_customer_is_told_after_a_look_without_an_answer(
     page = visit().sign_in("samira")
     page.add_init_script(IMPATIENT)
     held: list[Route] = []
-    page.route("**/state/*", lambda route: held.append(route), times=1)
+    intercept(page, "**/state/*", lambda route: held.append(route), times=1)
     call_next(page)
     eventually(lambda: page.wait_for_timeout(10) or held)
     make_order(charlie)
@@ -678,7 +678,7 @@ def test_a_service_that_keeps_nobody_is_not_asked_at_each_move(visit: Visits, al
     page = call(person)
     page.wait_for_load_state()
     page.clock.pause_at(timezone.now() + timedelta(minutes=5))  # from here on, it looks when it is told to
-    page.route("**/keep/*", lambda route: (asked.append(route.request.url), route.fulfill(status=503)))
+    intercept(page, "**/keep/*", lambda route: (asked.append(route.request.url), route.fulfill(status=503)))
     Claim.objects.update(expires_at=Now() + timedelta(seconds=30))
 
     def is_told() -> bool:

@@ -17,7 +17,7 @@ from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import DESK, call_next, calls, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import OLDER, TOKENS_LEFT_TO_WEBKIT, Visit, Visits, log_in
+from tests.harness.browser import OLDER, TOKENS_LEFT_TO_WEBKIT, Visit, Visits, intercept, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,7 +32,7 @@ def edit_next(person: Visit) -> Page:
 def held_up(page: Page, address: str = "**/edit/*/") -> Iterator[list[Route]]:
     """Answer the page's requests of this block for `address` only after it."""
     held: list[Route] = []
-    page.route(address, lambda route: held.append(route) if is_held else route.continue_())
+    intercept(page, address, lambda route: held.append(route) if is_held else route.continue_())
     is_held = True
     yield held
     is_held = False
@@ -205,7 +205,9 @@ def test_an_older_browser_saves_the_product_that_is_on_its_way_too(
 
 def test_a_page_that_cannot_be_taken_over_is_told_and_keeps_nobody_from_saving(page: Page, order: Order) -> None:
     page.get_by_label("Quantity of Robe").fill("7")
-    page.route("**/edit/*/", lambda route: route.fulfill(body="<p>Another page</p>", content_type="text/html"), times=1)
+    intercept(
+        page, "**/edit/*/", lambda route: route.fulfill(body="<p>Another page</p>", content_type="text/html"), times=1
+    )
     page.get_by_role("button", name="Montre").click()
     expect(page.locator("#failed")).to_contain_text("This could not be done just now.")
     page.get_by_role("button", name="Montre").click()
@@ -261,7 +263,7 @@ def test_who_has_saved_and_goes_back_writes_more_on_a_fresh_page(page: Page, ord
     back = page.get_by_role("link", name="Back to the call")
     call = back.evaluate("link => link.href")
     quantity.fill("2")
-    page.route(call, lambda route: route.fulfill(status=204), times=1)  # or the page would be left
+    intercept(page, call, lambda route: route.fulfill(status=204), times=1)  # or the page would be left
     with page.expect_response(call):
         save.click()
     with page.expect_event("load"):
@@ -293,7 +295,7 @@ def test_who_presses_what_the_service_cannot_do_just_now_is_told(
     address.fill("Cité 5 Juillet")
     for press in ("search", "choose", "propose"):
         found = page.locator("#found li").first.element_handle()
-        page.route("**/edit/*/", lambda route: route.fulfill(status=503), times=1)
+        intercept(page, "**/edit/*/", lambda route: route.fulfill(status=503), times=1)
         page.locator(f"button[name={press}]").first.click()
         expect(failed).to_contain_text(said)
         expect(address).to_have_value("Cité 5 Juillet")
@@ -485,7 +487,7 @@ def test_enter_takes_no_place_of_what_was_written_before(
     if is_marked:
         page.keyboard.press("ArrowDown")
     held: list[Route] = []
-    page.route("**/regions/**", lambda route: held.append(route))
+    intercept(page, "**/regions/**", lambda route: held.append(route))
     wilaya.press_sequentially("ran")
     wilaya.press("Enter")
     eventually(lambda: page.wait_for_timeout(10) or len(held) == len("ran"))
@@ -500,7 +502,7 @@ def test_escape_dismisses_places_that_are_still_on_their_way(visit: Visits, alic
     page = edit_next(visit())
     wilaya = page.get_by_role("combobox", name="Wilaya")
     held: list[Route] = []
-    page.route("**/regions/**", lambda route: held.append(route), times=1)
+    intercept(page, "**/regions/**", lambda route: held.append(route), times=1)
     wilaya.fill("ora")
     eventually(lambda: page.wait_for_timeout(10) or held)
     wilaya.press("Escape")
@@ -585,7 +587,7 @@ def test_places_of_which_half_arrives_are_not_those_of_the_text_before(
     wilaya = page.get_by_role("combobox", name="Wilaya")
     wilaya.fill("ora")
     expect(page.get_by_role("option").first).to_be_visible()
-    page.route("**/regions/**", lambda route: route.fulfill(body='{"places": ['), times=1)
+    intercept(page, "**/regions/**", lambda route: route.fulfill(body='{"places": ['), times=1)
     wilaya.fill("bli")
     expect(page.get_by_role("listbox")).to_have_count(0)
     wilaya.fill("blid")
@@ -650,7 +652,7 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
     expect(page.locator("#news")).to_be_hidden()
     assert page.locator(TOKENS_LEFT_TO_WEBKIT).count() == 0
     save = page.get_by_role("button", name="Save the changes")
-    page.route("**/edit/*/", lambda route: route.fulfill(status=503), times=1)
+    intercept(page, "**/edit/*/", lambda route: route.fulfill(status=503), times=1)
     save.click()
     expect(page.locator("#failed")).to_contain_text("This could not be done just now.")  # after other news, too
     settled(page)
@@ -682,7 +684,7 @@ def test_what_is_typed_outlives_a_save_that_failed(
         person.context.add_cookies(cookies)
     else:
         for status in statuses:
-            page.route("**/edit/*/", lambda route, _, status=status: route.fulfill(status=status), times=1)
+            intercept(page, "**/edit/*/", lambda route, _, status=status: route.fulfill(status=status), times=1)
             with page.expect_response("**/edit/*/") as answer:
                 save.click()
             assert answer.value.status == status
@@ -697,7 +699,7 @@ def test_what_is_typed_outlives_a_save_that_failed(
 
 
 def test_what_is_typed_outlives_a_save_after_the_customer_was_released(page: Page) -> None:
-    page.route("**/state/*", lambda route: route.abort())  # the page has not heard of it yet
+    intercept(page, "**/state/*", lambda route: route.abort())  # the page has not heard of it yet
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     Claim.objects.all().delete()
     page.unroute("**/state/*")
@@ -716,7 +718,7 @@ def test_what_is_typed_outlives_a_save_after_the_order_was_decided(
         make_order(alice)  # of the same customer, who stays the agent's either way
     person = visit()
     page = edit_next(person)
-    page.route("**/state/**", lambda route: route.fulfill(status=503))  # the page has not heard of it yet
+    intercept(page, "**/state/**", lambda route: route.fulfill(status=503))  # the page has not heard of it yet
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "Boutique"))
     page.get_by_role("button", name="Save the changes").click()
@@ -734,7 +736,7 @@ def test_who_cannot_learn_whether_an_edit_is_saved_is_told(visit: Visits, order:
     page = edit_next(person)
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     # The page's other looks, which say what it has seen, go through.
-    page.route("**/state/", lambda route: route.fulfill(status=503), times=1)
+    intercept(page, "**/state/", lambda route: route.fulfill(status=503), times=1)
     page.get_by_role("button", name="Save the changes").click()
     expect(page.locator("#failed")).to_contain_text("The service does not answer. What you wrote is kept.")
     expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
@@ -750,13 +752,13 @@ def test_who_has_saved_and_got_no_answer_is_told_so_when_they_press_again(
     page = edit_next(person)
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     save = page.get_by_role("button", name="Save the changes")
-    page.route("**/state/**", lambda route: route.abort())  # or the page would hear of it before
+    intercept(page, "**/state/**", lambda route: route.abort())  # or the page would hear of it before
 
     def lose_the_answer(route: Route) -> None:
         route.fetch(max_redirects=0)
         route.abort()
 
-    page.route("**/edit/*/", lose_the_answer, times=1)
+    intercept(page, "**/edit/*/", lose_the_answer, times=1)
     save.click()
     expect(page.locator("#failed")).to_contain_text("The service does not answer. What you wrote is kept.")
     settled(page)
@@ -803,7 +805,7 @@ def test_nor_is_it_sent_again_while_the_calls_page_is_on_its_way(visit: Visits, 
     person.page.add_init_script("delete HTMLFormElement.prototype.requestSubmit")
     page = edit_next(person)
     sent: list[Route] = []
-    page.route("**/edit/*/", lambda route: (sent.append(route), route.continue_()))  # none passes uncounted
+    intercept(page, "**/edit/*/", lambda route: (sent.append(route), route.continue_()))  # none passes uncounted
     call = page.get_by_role("link", name="Back to the call").evaluate("link => link.href")
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     page.get_by_role("button", name="Save the changes").focus()
@@ -826,7 +828,7 @@ def test_what_is_written_while_the_calls_page_is_on_its_way_is_sent_and_stays(
     page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
     page.on("requestfailed", lambda request: dropped.append(request.url))
     call = page.get_by_role("link", name="Back to the call").evaluate("link => link.href")
-    page.route(call, lambda route: held.append(route))  # never answered
+    intercept(page, call, lambda route: held.append(route))  # never answered
     name = page.get_by_label("Name", exact=True)
     name.fill("Nadia Hamidi")
     name.press("Enter", no_wait_after=True)
@@ -864,7 +866,7 @@ def test_a_search_for_products_is_nothing_to_be_saved(visit: Visits, order: Orde
     person.page.add_init_script("delete HTMLFormElement.prototype.requestSubmit")
     page = edit_next(person)
     saves: list[Route] = []
-    page.route("**/edit/*/", lambda route: (saves.append(route), route.continue_()))  # none passes uncounted
+    intercept(page, "**/edit/*/", lambda route: (saves.append(route), route.continue_()))  # none passes uncounted
     call = page.get_by_role("link", name="Back to the call").evaluate("link => link.href")
     name = page.get_by_label("Name", exact=True)
     name.fill("Nadia Hamidi")
@@ -911,7 +913,7 @@ def test_a_save_is_not_pressed_twice_when_half_a_minute_has_passed_since_the_one
     page = edit_next(person)
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     save = page.get_by_role("button", name="Save the changes")
-    page.route("**/edit/*/", lambda route: route.fulfill(status=503), times=1)
+    intercept(page, "**/edit/*/", lambda route: route.fulfill(status=503), times=1)
     save.click()
     expect(page.locator("#failed")).to_contain_text("This could not be done just now.")
     settled(page)

@@ -33,7 +33,7 @@ from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import Listening, eventually
-from tests.harness.browser import OLDER, WITHOUT_HAS, Visit, Visits, log_in
+from tests.harness.browser import OLDER, WITHOUT_HAS, Visit, Visits, intercept, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -237,8 +237,8 @@ def test_the_desk_says_so_before_anything_is_pressed(visit: Visits, alice: Accou
     person = visit()
     person.page.clock.install()
     page = person.sign_in("samira", to=DESK)
-    page.route("**/desk/now/", lambda route: route.abort())
-    page.route("**/healthz", lambda route: route.abort())
+    intercept(page, "**/desk/now/", lambda route: route.abort())
+    intercept(page, "**/healthz", lambda route: route.abort())
     page.clock.fast_forward(10_000)
     expect(page.locator(".away")).to_contain_text("The service does not answer.")
     page.unroute("**/desk/now/")
@@ -332,7 +332,7 @@ def test_the_title_of_a_hidden_desk_counts_on(visit: Visits, alice: Account, age
     person.page.clock.install(time="2026-03-02T08:00")
     person.page.clock.pause_at("2026-03-02T08:01")
     page = person.sign_in("samira", to=DESK)
-    page.route("**/*", lambda route: (looks.append(route.request.url), route.continue_()))
+    intercept(page, "**/*", lambda route: (looks.append(route.request.url), route.continue_()))
     title = page.title()
     page.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
     waits(order, CallState.CALLBACK, agent=agent)
@@ -423,7 +423,7 @@ def test_the_desk_takes_nothing_away_under_a_finger(focused: bool, visit: Visits
     button, counts = page.get_by_role("button", name="Call now"), page.get_by_label("What waits")
     if focused:  # for so long that it is not in use, and the line was away
         button.focus()
-        page.route("**/now/", lambda route: route.abort())
+        intercept(page, "**/now/", lambda route: route.abort())
         with page.expect_event("requestfailed"):
             page.clock.fast_forward(31_000)
         page.unroute("**/now/")
@@ -458,8 +458,8 @@ def test_the_desk_says_so_when_an_answer_breaks_off(visit: Visits, alice: Accoun
     person.page.clock.install()
     page = person.sign_in("samira", to=DESK)
     with Cut() as there:
-        page.route("**/desk/now/", lambda route: route.continue_(url=f"http://127.0.0.1:{there.port}/"))
-        page.route("**/healthz", lambda route: route.abort())
+        intercept(page, "**/desk/now/", lambda route: route.continue_(url=f"http://127.0.0.1:{there.port}/"))
+        intercept(page, "**/healthz", lambda route: route.abort())
         page.clock.fast_forward(10_000)
         expect(page.locator(".away")).to_contain_text("The service does not answer.")
 
@@ -513,7 +513,7 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
     browser = page.context.new_cdp_session(page)
     browser.send("Page.enable")
     browser.on("Page.frameRequestedNavigation", lambda event: begun.append(event))
-    page.route("**/outcome/", lambda route: held.append(route), times=1)
+    intercept(page, "**/outcome/", lambda route: held.append(route), times=1)
     page.keyboard.press("1")
     # If Playwright heard of a navigation's beginning only after its end, it would wait for the end for ever.
     eventually(lambda: page.wait_for_timeout(10) or (begun and held))
@@ -589,7 +589,7 @@ def test_what_makes_a_page_old_does_not_stop_what_is_being_sent(
     page.locator("[name=outcome]").select_option("note")
     page.locator("[name=note]").fill("Livrer le matin")
     asked, posted = list[Route](), list[str]()
-    page.route("**/healthz", lambda route: asked.append(route), times=1)
+    intercept(page, "**/healthz", lambda route: asked.append(route), times=1)
     page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     page.clock.fast_forward(58_000)  # not a minute yet
     page.get_by_role("button", name="Save the note").click()
@@ -610,10 +610,10 @@ def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Ac
     waits(order, CallState.CALLBACK, agent=agent)
     page = visit().sign_in("samira", to=DESK)
     looks: list[Route] = []
-    page.route("**/now/", lambda route: looks.append(route))
+    intercept(page, "**/now/", lambda route: looks.append(route))
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     eventually(lambda: page.wait_for_timeout(10) or looks)
-    page.route("**/healthz", lambda route: (page.wait_for_timeout(500), route.continue_()))
+    intercept(page, "**/healthz", lambda route: (page.wait_for_timeout(500), route.continue_()))
     page.get_by_role("button", name="Call now").evaluate("button => button.click()")
     looks[0].continue_()
     calls(page, "Customer 0")
@@ -678,7 +678,7 @@ def test_a_key_that_was_meant_for_another_order_decides_nothing_once_the_screen_
     page = call(person)
     settled(page)
     page.keyboard.press("ArrowRight")
-    page.route("**/state/*", lambda route: route.abort())  # or a look may say it before the keys do
+    intercept(page, "**/state/*", lambda route: route.abort())  # or a look may say it before the keys do
     lifecycle.cancel(second.id, actor=Actor.of_staff(agent))
     for key in keys:
         page.keyboard.press(key)
@@ -747,7 +747,7 @@ def test_what_is_pressed_is_about_the_order_that_was_chosen_then(visit: Visits, 
     page = call(visit())
     settled(page)
     held: list[Route] = []
-    page.route("**/healthz", lambda route: held.append(route))
+    intercept(page, "**/healthz", lambda route: held.append(route))
     page.keyboard.press("1")
     eventually(lambda: page.wait_for_timeout(10) or held)
     page.keyboard.press("ArrowRight")

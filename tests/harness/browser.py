@@ -18,6 +18,7 @@ from tests.harness import npm
 
 HERE = Path(__file__).parent
 PASSWORD = "correct horse"
+PROBE = "/healthz?intercepted"  # answers 200 unless intercepted
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 RULES_OF_COLOURS = ["color-contrast", "link-in-text-block"]
 # What breaks a rule, once the transitions are finished in which links and buttons change colours.
@@ -87,6 +88,18 @@ def log_in(page: Page, username: str, password: str = PASSWORD) -> None:
     page.locator("[name=password]").fill(password)
     page.locator("[name=password]").press("Enter")
     page.wait_for_url(lambda url: "login" not in url)
+
+
+def intercept(page: Page, address: str, handle: Callable[..., Any], **options: Any) -> None:
+    """`page.route` on a loaded page, from its very next request on.
+
+    Chromium says that it intercepts before the page's own process knows, so a key pressed at once might pass unseen.
+    """
+    page.route(address, handle, **options)
+    page.route(f"**{PROBE}", lambda route: route.fulfill(status=204))
+    while page.evaluate("async address => (await fetch(address)).status", PROBE) != 204:
+        pass
+    page.unroute(f"**{PROBE}")
 
 
 class Visit:

@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from codservice.accounts.models import Account, ApiKey
 from orders.models import Order
 from tests import factories
-from tests.harness.browser import IMPATIENT, Visit
+from tests.harness.browser import IMPATIENT, Visit, intercept
 from tests.harness.deliveries import draining, write_delivery
 from tests.harness.receivers import Receiver, answer
 from webhooks.models import Attempt, Delivery, Webhook
@@ -190,7 +190,7 @@ def test_nothing_offers_to_copy_before_it_can(visit: Callable[..., Visit], alice
     held: list[Route] = []
     page.goto("/account/keys")
     page.locator("main [name=name]").fill("Shop")
-    page.route("**/copy*.js", lambda route: held.append(route))
+    intercept(page, "**/copy*.js", lambda route: held.append(route))
     page.get_by_role("button", name="Create the key").click(no_wait_after=True)
     expect(page.locator("#key")).to_be_visible()
     expect(page.locator("[data-copy=key]")).to_be_hidden()
@@ -227,7 +227,7 @@ def test_another_attempt_is_shown_after_a_look_without_an_answer_and_leaves_the_
     page.add_init_script(IMPATIENT)
     page.goto(f"/account/webhooks/deliveries/{row.id}")
     held: list[Route] = []
-    page.route(f"**/{row.id}", lambda route: held.append(route), times=1)
+    intercept(page, f"**/{row.id}", lambda route: held.append(route), times=1)
     told, answer = page.locator("#delivery"), page.get_by_role("group", name="What your shop answered").last
     answer.focus()
     told.evaluate("""part => new MutationObserver(all => { part.dataset.news = all.flatMap(each => [...each.addedNodes])

@@ -13,7 +13,7 @@ from codservice.accounts.models import Account, ApiKey
 from orders.models import Order
 from tests import factories
 from tests.harness.background import eventually
-from tests.harness.browser import Visit
+from tests.harness.browser import Visit, intercept
 from tests.harness.client import browser_of
 
 HIDDEN = """() => [...document.querySelectorAll("nav > [aria-current]")].filter(here => {
@@ -161,7 +161,7 @@ def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
     page.get_by_role("button", name="Set up codes").press("Enter")
     expect(page.locator("main ol")).to_be_focused()
     held: list[Route] = []
-    page.route("**/begin.js", lambda route: held.append(route))
+    intercept(page, "**/begin.js", lambda route: held.append(route))
     page.goto("/account/codes", wait_until="commit")
     page.locator("[name=code]").press_sequentially("123")  # as on a slow line, before the script has come
     eventually(lambda: page.wait_for_timeout(10) or held)

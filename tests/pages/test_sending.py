@@ -13,7 +13,7 @@ from inventory import catalog
 from inventory.models import Product
 from tests import factories
 from tests.chaos.doors import Doors
-from tests.harness.browser import IMPATIENT, OLDER, PASSWORD, Visits
+from tests.harness.browser import IMPATIENT, OLDER, PASSWORD, Visits, intercept
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def press_twice(page: Page, address: str, button: Locator) -> list[Any]:
     """Press twice while the service takes its time. Return the requests that it got."""
     held: list[Any] = []
-    page.route(address, lambda route: held.append(route))
+    intercept(page, address, lambda route: held.append(route))
     button.hover()
     with page.expect_request(address):
         page.mouse.down()
@@ -60,7 +60,7 @@ def test_a_form_that_was_stopped_may_be_pressed_again(is_back: bool, visit: Visi
     page.goto("/account/keys")
     page.locator("main [name=name]").fill("Shop")
     button = page.get_by_role("button", name="Create the key")
-    page.route("**/account/keys", lambda route: route.fulfill(status=204))  # leaves the page as it is
+    intercept(page, "**/account/keys", lambda route: route.fulfill(status=204))  # leaves the page as it is
     with page.expect_response("**/account/keys"):
         button.click()
     page.unroute("**/account/keys")
@@ -179,7 +179,7 @@ def test_a_service_that_could_save_nothing_is_sent_nothing(status: int, visit: V
     page.goto("/account/products/new")
     page.locator("main [name=script]").fill("Tailles 38 à 44")
     page.clock.fast_forward("10:00")
-    page.route("**/account/products/new", lambda route: route.fulfill(status=status))
+    intercept(page, "**/account/products/new", lambda route: route.fulfill(status=status))
     page.locator("main button.primary").click()
     expect(page.get_by_role("alert")).to_contain_text("The service does not answer. What you wrote is kept")
     expect(page.locator("main [name=script]")).to_have_value("Tailles 38 à 44")
@@ -194,7 +194,7 @@ def test_a_supervisor_is_told_once_that_the_service_does_not_answer(visit: Visit
     page.goto(f"/console/rules/{alice.id}/")
     page.locator("[name=script_fr]").fill("Bonjour {nom}")
     page.clock.fast_forward("10:00")
-    page.route("**/*", lambda route: route.abort())
+    intercept(page, "**/*", lambda route: route.abort())
     said = page.get_by_text("The service does not answer.")
     page.get_by_role("button", name="Save the rules").click()
     expect(said).to_have_count(1)

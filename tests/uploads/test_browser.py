@@ -16,7 +16,7 @@ from codservice.uploads import arrival, processing
 from codservice.uploads.models import RefusedRow, Upload
 from orders import demo
 from orders.models import Order, OrderItem
-from tests.harness.browser import IMPATIENT, OLDER, Visit
+from tests.harness.browser import IMPATIENT, OLDER, Visit, intercept
 from tests.harness.client import browser_of
 from tests.harness.service import Service
 from tests.harness.sheets import read_csv
@@ -83,7 +83,7 @@ def test_who_signs_out_in_another_tab_meanwhile_is_asked_to_sign_in(
     page.goto("/account/orders/upload")
     page.locator("#file").set_input_files(path)
     pieces: list[Route] = []
-    page.route("**/piece", lambda route: pieces.append(route))
+    intercept(page, "**/piece", lambda route: pieces.append(route))
     with page.expect_request("**/piece"):
         page.get_by_role("button", name="Send the file").click()
     other = page.context.new_page()
@@ -188,7 +188,7 @@ def test_a_piece_that_gets_no_answer_is_sent_again(visit: Callable[..., Visit], 
     for _ in range(2):
         page.evaluate(IMPATIENT)
     held: list[Route] = []
-    page.route("**/piece", lambda route: held.append(route), times=1)
+    intercept(page, "**/piece", lambda route: held.append(route), times=1)
     page.locator("#file").set_input_files(path)
     page.get_by_role("button", name="Send the file").click()
     page.wait_for_url("**/account/uploads/*")
@@ -219,7 +219,7 @@ def test_after_the_last_try_it_says_at_once_that_it_has_failed(
     }""")
     page.locator("#file").set_input_files(path)
     tries: list[Route] = []
-    page.route(f"**{PAGE}", lambda route: (tries.append(route), fail(route)))
+    intercept(page, f"**{PAGE}", lambda route: (tries.append(route), fail(route)))
     page.get_by_role("button", name="Send the file").click()
     expect(page.get_by_role("alert")).to_be_visible()
     assert (page.evaluate("waits"), len(tries)) == (waits, 8)
@@ -240,7 +240,7 @@ def test_of_a_file_that_is_stopped_while_it_is_sent_the_rest_stays(
         if len(pieces) > 1:
             route.continue_()
 
-    page.route("**/piece", hold_the_first)
+    intercept(page, "**/piece", hold_the_first)
     page.locator("#file").set_input_files(path)
     with page.expect_request("**/piece"):
         page.get_by_role("button", name="Send the file").click()
@@ -322,12 +322,12 @@ def test_a_second_try_begins_at_nothing(
     path.write_text("a;b\n" + "1;2\n" * 250)
     person = visit()
     page = person.sign_in(alice.holder.email, "/account/login", to="/account/orders/upload")
-    page.route("**/piece", lambda route: route.fulfill(status=422, json={"error": "No room."}))
-    page.route("**/piece", lambda route: route.continue_(), times=1)  # the first one arrives
+    intercept(page, "**/piece", lambda route: route.fulfill(status=422, json={"error": "No room."}))
+    intercept(page, "**/piece", lambda route: route.continue_(), times=1)  # the first one arrives
     page.locator("#file").set_input_files(path)
     page.get_by_role("button", name="Send the file").click()
     expect(page.get_by_role("alert")).to_have_text("No room.")
-    page.route("**/piece", lambda route: None)
+    intercept(page, "**/piece", lambda route: None)
     with page.expect_request("**/piece"):
         page.get_by_role("button", name="Send the file").click()
     expect(page.get_by_role("progressbar")).to_have_js_property("value", 0)
