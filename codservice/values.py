@@ -247,12 +247,18 @@ def plain_quantity(text: str) -> str:
     return found[1] or found[2] if found else text
 
 
+# How shops write that something costs nothing.
+_FREE = re.compile("free|gratuite?|offerte?|مجاني|مجانية|مجانا|مجانًا", re.IGNORECASE)
+
+
 def plain_amount(text: str) -> str:
-    """Convert an amount as people write it, such as `2 500,50 DA` or `2.500,50`, to what `amount` accepts.
+    """Convert an amount as people write it, such as `2 500,50 DA`, `2.500,50` or `Gratuit`, to what `amount` accepts.
 
     Two numbers, such as `1500 2000`, stay two.
     """
     text = _CURRENCY.sub("", _plain(text)).strip()
+    if _FREE.fullmatch(text):
+        return "0"
     if _GROUPED.fullmatch(text):
         text = re.sub(_SPACE, "", text)
     elif pointed := _POINTED.fullmatch(text):
