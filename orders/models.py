@@ -89,8 +89,9 @@ def has_phone(phone: str) -> Q:
 
 def numbers_meant(text: str) -> list[str]:
     """The shops' order numbers that people mean by `text`: in either case, and with or without Shopify's `#`."""
-    digits = text.removeprefix("#")
-    return [digits, f"#{digits}"] if digits.isdecimal() else [*{text, text.upper(), text.lower(), text.title()}]
+    bare = text.removeprefix("#")
+    cases = {bare, bare.upper(), bare.lower(), bare.title()}
+    return [f"{mark}{each}" for mark in ("", "#") for each in cases]
 
 
 class LiveOrders(models.Manager["Order"]):

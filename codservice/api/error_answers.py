@@ -6,7 +6,7 @@ import sys
 from http import HTTPStatus
 from typing import Annotated
 
-from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
+from django.core.exceptions import DisallowedHost, ObjectDoesNotExist, PermissionDenied, TooManyFieldsSent
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -36,6 +36,13 @@ MESSAGES = {
     "server_error": "Something went wrong on our side. Try again later, an import with the same Idempotency-Key, and "
     "tell us the X-Request-Id if it goes on.",
     "unavailable": "The service cannot answer just now. Try again after `Retry-After` seconds.",
+}
+
+
+# Why Django cannot read a request's head, where that is for the client to mend.
+_UNREADABLE = {
+    DisallowedHost: "This service does not answer to the host name of this address. Use the address that it was given.",
+    TooManyFieldsSent: "The address has more than 1 000 parameters.",
 }
 
 
@@ -123,14 +130,10 @@ def _is_call(request: HttpRequest) -> bool:
     return request.path.lstrip("/").startswith("api/")
 
 
-def _page_or_json(code: str, status: int, page, request: HttpRequest, *args, **kwargs) -> HttpResponse:
-    if _is_call(request):
-        return error_response(status, code)
-    return page(request, *args, **kwargs)
-
-
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _page_or_json("bad_request", HTTPStatus.BAD_REQUEST, defaults.bad_request, request, exception)
+    if not _is_call(request):
+        return defaults.bad_request(request, exception)
+    return error_response(HTTPStatus.BAD_REQUEST, "bad_request", message=_UNREADABLE.get(type(exception), ""))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -159,4 +162,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
         page = defaults.server_error(request, template_name="503.html")
         page.status_code, page.headers["Retry-After"] = HTTPStatus.SERVICE_UNAVAILABLE, "1"
         return page
-    return _page_or_json("server_error", HTTPStatus.INTERNAL_SERVER_ERROR, defaults.server_error, request)
+    if _is_call(request):
+        return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "server_error")
+    return defaults.server_error(request)

@@ -6,13 +6,14 @@ This is public data: no key is needed, any shop's page may ask for it from a bro
 from functools import cache
 from typing import Annotated, Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from msgspec import Meta, Struct
 from rest_framework import viewsets
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from codservice import values
 from codservice.api import schema
@@ -65,12 +66,18 @@ def _parameter(name: str, description: str, *, is_required: bool, may_be_empty: 
 
 class RegionViewSet(viewsets.GenericViewSet):
     permission_classes = [AllowAny]
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     pagination_class = None
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response.headers["Access-Control-Allow-Origin"] = "*"
         return super().finalize_response(request, response, *args, **kwargs)
+
+    def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        """A browser asks for this before a shop's page sends a header of its own."""
+        allowed = {"Methods": "GET, HEAD", "Headers": "*"}
+        headers = {f"Access-Control-Allow-{name}": value for name, value in allowed.items()}
+        return Response(status=204, headers=headers | {"Access-Control-Max-Age": str(KEPT_FOR)})
 
     @schema.describe("List wilayas", answers={200: WilayaListBody}, has_etag=True, is_open=True)
     def wilayas(self, request: Request) -> HttpResponseBase:

@@ -92,6 +92,7 @@ def test_a_content_type_that_cannot_be_read_is_none(service, key, parameter):
 def test_too_many_parameters_are_refused(service, key):
     answer = service.send("GET", f"{ORDERS}?{'a=&' * 1001}", key=key)
     assert (answer.status, answer.json()["error"]) == (400, "bad_request")
+    assert answer.json()["message"] == "The address has more than 1 000 parameters."
 
 
 def test_a_part_of_a_form_whose_head_cannot_be_read_is_refused(service):
@@ -226,6 +227,8 @@ def test_pipelined_requests_are_each_answered_and_counted(service, key):
 def test_a_host_that_is_not_ours_is_refused_in_json(service, key):
     answer = service.send("GET", ORDERS, headers={"Host": "evil.example"}, key=key)
     assert (answer.status, answer.json()["error"]) == (400, "bad_request")
+    assert "host name" in answer.json()["message"]
+    assert "evil" not in answer.body.decode()
 
 
 def test_both_content_length_and_chunks_never_smuggle_a_request(service, key):

@@ -169,14 +169,18 @@ def test_a_second_phone_is_found_when_it_is_whole(alice: Account, is_indexed: bo
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_indexed", [False, True])
 def test_a_number_is_found_as_people_type_it(alice: Account, is_indexed: bool) -> None:
-    shopify, demo, small, mixed, *_ = orders_of(alice, Random(1), STEP, "A")
+    shopify, named, demo, small, mixed, *_ = orders_of(alice, Random(1), STEP, "A")
     if is_indexed:
         index_texts()
-    for order, number in ((shopify, "#1004"), (demo, "DEMO-1-12"), (small, "wc-7"), (mixed, "Cmd-8")):
+    numbers = ("#1004", "#EN1005", "DEMO-1-12", "wc-7", "Cmd-8")
+    for order, number in zip((shopify, named, demo, small, mixed), numbers, strict=True):
         Order.objects.filter(pk=order.pk).update(external_id=number)
     for typed, order in (
         ("1004", shopify),
         ("#1004", shopify),
+        ("en1005", named),
+        ("#en1005", named),
+        ("#DEMO-1-12", demo),
         ("demo-1-12", demo),
         ("Demo-1-12", demo),
         ("DEMO-1-12", demo),
@@ -186,7 +190,7 @@ def test_a_number_is_found_as_people_type_it(alice: Account, is_indexed: bool) -
         ("CMD-8", mixed),
     ):
         assert found(alice, typed) == [order.pk], typed
-    for typed in ("#100", "##1004", "DEMO", "EMO-1-12"):
+    for typed in ("#100", "###1004", "N1005", "DEMO", "EMO-1-12"):
         assert found(alice, typed) == [], typed
 
 

@@ -138,6 +138,17 @@ def test_all_may_keep_it_for_a_day_and_any_page_may_read_it(url: str, stranger: 
     assert "Access-Control-Allow-Origin" not in api.get("/api/v1/orders").headers
 
 
+@pytest.mark.parametrize("url", ALL)
+def test_any_page_may_send_headers_of_its_own(url: str, stranger: ApiClient) -> None:
+    """As one that sets `Content-Type: application/json` on whatever it asks, for which browsers ask first."""
+    answer = stranger.options(url, headers={"Origin": "https://shop.example", "Access-Control-Request-Method": "GET"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    allowed = {
+        name: answer.headers[f"Access-Control-{name}"] for name in ("Allow-Origin", "Allow-Methods", "Allow-Headers")
+    }
+    assert allowed == {"Allow-Origin": "*", "Allow-Methods": "GET, HEAD", "Allow-Headers": "*"}
+
+
 def test_it_asks_nothing_of_the_database_and_is_made_once(
     stranger: ApiClient, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
