@@ -1,8 +1,11 @@
 """Orders by their numbers or ids that become shipped, delivered or returned at once, after a preview."""
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import chain
 from operator import attrgetter
+from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -21,7 +24,7 @@ from codservice.accounts.models import Account
 from codservice.errors import Refused
 from codservice.form_fields import Form
 from orders import lifecycle, shipments
-from orders.models import Order, Status
+from orders.models import Order, Status, numbers_meant
 from orders.order_files.columns import without_marks
 from orders.shipments import Shipment
 
@@ -29,6 +32,12 @@ MOST = 200  # orders by one click; the command update_shipments has no limit
 MOST_FOUND = 400  # orders in a preview: many shops may have the same numbers
 # What separates names in a line. Blanks split a line only if all its words are found, because a number may contain one.
 _SIGNS, _BLANKS = re.compile(r"[\t,;،؛]"), re.compile(r"\s+")
+# The ways to read a name, until one finds orders.
+_READINGS: list[Callable[[str], list[str]]] = [
+    lambda name: [name],
+    lambda name: [without_marks(name)],
+    lambda name: numbers_meant(without_marks(name)),
+]
 TARGETS = [(status.value, status.label) for status in shipments.STATUSES]
 
 
@@ -63,12 +72,13 @@ def page(request: HttpRequest) -> HttpResponse:
         form.add_error("named", _("Enter at most %(most)d orders at once.") % {"most": MOST})
     if form.errors:
         return _ask(request, form)
-    orders, missing = find(names)
+    found = find(names)
+    orders = sorted({*chain.from_iterable(found.values())}, key=attrgetter("id"))
     if len(orders) > MOST_FOUND:
         text = _("Several shops have these numbers: more than %(most)d orders. Enter fewer at once, or our ids.")
         form.add_error("named", text % {"most": MOST_FOUND})
         return _ask(request, form)
-    return _preview(request, to, names, orders, missing)
+    return _preview(request, to, found, orders)
 
 
 def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
@@ -77,27 +87,24 @@ def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
     return show(request, "agents/supervision/bulk_update.html", status=status, **context)
 
 
-def _preview(
-    request: HttpRequest, to: Status, names: list[str], orders: list[Order], missing: list[str]
-) -> HttpResponse:
-    ids = {values.uuid_or_none(without_marks(name)) for name in names}
-    numbers = [order.external_id for order in orders]
-    movable: list[tuple[Order, bool]] = []  # and whether it is preselected: not when several shops have the number
+def _preview(request: HttpRequest, to: Status, found: dict[str, list[Order]], orders: list[Order]) -> HttpResponse:
+    sure = {hits[0].id for hits in found.values() if len(hits) == 1}
+    movable: list[tuple[Order, bool]] = []  # and whether it is preselected: if a name means it alone
     refused: list[tuple[Order, str]] = []  # and why
     for order, why in zip(orders, _would(orders, to, Actor.of_staff(request.user)), strict=True):
         if why:
             refused.append((order, why))
         else:
-            movable.append((order, order.id in ids or numbers.count(order.external_id) == 1))
+            movable.append((order, order.id in sure))
     return show(
         request,
         "agents/supervision/bulk_update_preview.html",
         title=_("Change orders to “%(status)s”") % {"status": to.label},
         to=to,
-        named="\n".join(names),
+        named="\n".join(found),
         movable=movable,
         refused=refused,
-        missing=missing,
+        missing=_missing(found),
     )
 
 
@@ -108,10 +115,10 @@ def _named(text: str) -> list[str]:
         longer = [name for name in names if sign.search(name)]
         if not longer or len(names) > MOST:
             continue
-        parts = {name: _distinct(sign.split(name)) for name in find(longer)[1]}
+        parts = {name: _distinct(sign.split(name)) for name in _missing(find(longer))}
         if sign is _BLANKS:
             words = _distinct(word for each in parts.values() for word in each)
-            unknown = set(find(words)[1] if len(words) <= MOST else words)
+            unknown = set(_missing(find(words)) if len(words) <= MOST else words)
             parts = {name: words for name, words in parts.items() if unknown.isdisjoint(words)}
         names = _distinct(part for name in names for part in parts.get(name, [name]))
     return names
@@ -121,26 +128,40 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(map(str.strip, names)) if name]
 
 
-def find(names: list[str]) -> tuple[list[Order], list[str]]:
-    """The orders with these ids or order numbers, of every shop that has the number, and the names that matched none.
+def find(names: list[str]) -> dict[str, list[Order]]:
+    """For each name the orders that it may mean, of every shop; none for a name that matches none.
 
-    A shop's number may look like an id. One that matches none is looked for `without_marks` too. With more than
+    A name that matches none as it is written is looked for `without_marks`, and then as `numbers_meant`. With more than
     MOST_FOUND orders, some are left out.
     """
+    found: dict[str, list[Order]] = {name: [] for name in names}
+    hits: dict[str, list[Order]] = {}
+    for read in _READINGS:
+        meant = {name: read(name) for name in _missing(found)}
+        hits |= _look_up({*chain.from_iterable(meant.values())} - hits.keys())
+        for name, spellings in meant.items():
+            found[name] = [*dict.fromkeys(order for each in spellings for order in hits[each])]
+    return found
+
+
+def _missing(found: dict[str, list[Order]]) -> list[str]:
+    return [name for name, orders in found.items() if not orders]
+
+
+def _look_up(names: set[str]) -> dict[str, list[Order]]:
+    """For each name the orders with exactly this id or order number: a shop's number may look like an id."""
+    if not names:
+        return {}
     ids = {name: id_ for name in names if (id_ := values.uuid_or_none(name))}
     # By account, because that is how the shops' numbers are indexed.
     by_number = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id__in=names)
     by_id = Order.live.filter(id__in=ids.values())
     rows = by_id.values("pk").union(by_number.values("pk")[: MOST_FOUND + 1])
-    orders = list(Order.live.filter(pk__in=rows).select_related("account").order_by("id"))
-    found = {order.external_id for order in orders} | {order.id for order in orders}
-    missing = [name for name in names if found.isdisjoint((name, ids.get(name, name)))]
-    plain = {name: bare for name in missing if (bare := without_marks(name)) != name}
-    if plain:
-        others, unknown = find([*plain.values()])
-        orders = sorted({order.id: order for order in [*orders, *others]}.values(), key=attrgetter("id"))
-        missing = [name for name in missing if name not in plain or plain[name] in unknown]
-    return orders, missing
+    orders: dict[str | UUID | None, list[Order]] = defaultdict(list)
+    for order in Order.live.filter(pk__in=rows).select_related("account"):
+        orders[order.external_id].append(order)
+        orders[order.id].append(order)
+    return {name: orders[name] + (orders[ids[name]] if name in ids else []) for name in names}
 
 
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:

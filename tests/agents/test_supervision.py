@@ -402,6 +402,7 @@ def test_odd_moves_are_no_crash(seen: list[str], browser: Any) -> None:
         "CMD-0; CMD-1 CMD-2",
         "\u200eCMD-0\u200e\r\nCMD-1\u200b\r\n\ufeffCMD-2",
         "\u200eCMD-0 CMD-1\u200f,\u200bCMD-2\r\nCMD-0",
+        "cmd-0 cmd-1, Cmd-2",
     ],
 )
 def test_several_numbers_may_stand_in_a_line(named: str, confirmed: list[Order], browser: Any) -> None:
@@ -429,6 +430,33 @@ def test_marks_around_a_number_are_left_out_where_no_order_has_it_with_them(
     assert context["missing"] == ["\u200e2"]
     context = preview(browser, "shipped", named="\u200e1\n1").context
     assert context["movable"] == [(plain, True)]
+
+
+def test_a_number_is_found_as_people_type_it(alice: Account, agent: User, browser: Any) -> None:
+    """As the list's search finds it; a number that is just as it was typed comes first."""
+    for number in ("CMD-1", "#1004", "2004", "cmd-2", "Cmd-2"):
+        lifecycle.confirm(make_order(alice, external_id=number).id, actor=Actor.of_staff(agent))
+    named = "cmd-1\n1004\n\u200e#2004\ncmd-2\ncmd-3"
+    context = preview(browser, "shipped", named=named).context
+    assert [(order.external_id, is_chosen) for order, is_chosen in context["movable"]] == [
+        ("CMD-1", True),
+        ("#1004", True),
+        ("2004", True),
+        ("cmd-2", True),
+    ]
+    assert context["missing"] == ["cmd-3"]
+
+
+@pytest.mark.parametrize("named", ["cmd-1", "cmd-1\nCmd-2"])
+def test_a_number_that_may_mean_two_orders_is_not_chosen_by_itself(
+    named: str, alice: Account, charlie: Account, agent: User, browser: Any
+) -> None:
+    orders = [make_order(alice, external_id="CMD-1"), make_order(charlie, external_id="Cmd-1")]
+    for order in (*orders, make_order(alice, external_id="Cmd-2")):
+        lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
+    rows = preview(browser, "shipped", named=named).context["movable"]
+    assert [order for order, is_chosen in rows if not is_chosen] == orders
+    assert [order.external_id for order, is_chosen in rows if is_chosen] == named.split()[1:]
 
 
 def test_moves_cost_the_same_for_one_and_many(alice: Account, agent: User, browser: Any) -> None:
