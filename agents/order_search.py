@@ -1,4 +1,4 @@
-"""The search box of the list: phone numbers in any form, last digits, names and shops' order numbers."""
+"""The search box of the list: phone numbers in any form, last digits, names, shops' order numbers and our ids."""
 
 import re
 import unicodedata
@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from codservice.accounts.models import Account
+from codservice.values import uuids_in
 from orders import phones
 from orders.models import NAME_FOLD, NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order, has_phone, numbers_meant
 
@@ -35,10 +36,10 @@ def search(orders: QuerySet[Order], typed: str) -> QuerySet[Order]:
 
 
 def _numbered(text: str) -> list[UUID]:
-    """The ids of the orders to which shops gave this number."""
+    """The ids of the orders to which shops gave this number, and our own id if that is what it is."""
     shops = Account.objects.filter(live=None).values("pk")
     orders = Order.live.filter(account__in=shops, external_id__in=numbers_meant(text))
-    return list(orders.values_list("pk", flat=True)[:MOST_SHOPS])
+    return [*orders.values_list("pk", flat=True)[:MOST_SHOPS], *uuids_in([text])]
 
 
 def _phone(text: str) -> Q | None:

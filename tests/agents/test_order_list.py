@@ -79,6 +79,32 @@ def test_search_finds_a_number_as_people_type_it(alice: Account, charlie: Accoun
     assert_finds(browser, ["Sara"], "demo-1-12", "Demo-1-12", "DEMO-1-12")
 
 
+def test_search_finds_our_id(alice: Account, charlie: Account, browser: Any) -> None:
+    """Also beside a shop's number that is the same."""
+    wanted = make_order(alice, customer_name="Lynda")
+    make_order(alice, customer_name="Karim")
+    typed = (str(wanted.id), str(wanted.id).upper(), f"\u200e{wanted.id}\u200f")
+    assert_finds(browser, ["Lynda"], *typed)
+    make_order(charlie, customer_name="Sara", external_id=str(wanted.id))
+    assert_finds(browser, ["Sara", "Lynda"], *typed)
+
+
+def test_our_ids_cost_no_query_and_are_looked_up_in_their_index(alice: Account, browser: Any) -> None:
+    orders = make_orders(alice, ({"external_id": f"#{number}"} for number in range(1000, 1300)))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE orders_order")  # on an empty table all plans would cost the same
+    with CaptureQueriesContext(connection) as of_number:
+        assert len(shown(browser.get(LIST, {"q": "1277"}))) == 1
+    with CaptureQueriesContext(connection) as of_id:
+        assert len(shown(browser.get(LIST, {"q": str(orders[277].id)}))) == 1
+    assert len(of_id) == len(of_number)
+    found = [query["sql"] for query in of_id if "to_tsquery" in query["sql"]]
+    assert len(found) == 2  # the count and the page
+    for sql in found:
+        plan = explain(sql, without=["seqscan"])
+        assert "Index Scan on orders_order_pkey" in plan, plan
+
+
 def test_numbers_are_looked_up_in_their_index(alice: Account, browser: Any) -> None:
     make_orders(alice, ({"external_id": f"#{number}"} for number in range(1000, 1300)))
     with connection.cursor() as cursor:
