@@ -24,7 +24,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents import order_search
 from agents.console import for_workers, sent_from, show
 from agents.desk import claims, customer, hours, notices, planning, shown
-from agents.filters import ALL, FormFilter, HappenedFilter, SortFilter, StatusFilter
+from agents.filters import ALL, FilterForm, FormFilter, HappenedFilter, SortFilter, StatusFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
 from codservice.accounts.actor import Actor
@@ -158,6 +158,7 @@ class OrderAdmin(LongList):
         if found == BoundedPaginator.MOST:
             found = by_status.get(status, 0)
         kept = {"sort": sort} if "sort" in request.GET else {}
+        may_wait, asked = status in (Status.PENDING, ALL), filters[FormFilter]
         return {
             "tabs": [(value, label, by_status.get(value)) for value, label in [*Status.choices, (ALL, _("All"))]],
             "status": status,
@@ -167,7 +168,8 @@ class OrderAdmin(LongList):
             "kept": kept | (happened.values if happened else {}),
             "callers": claims.callers(order.phone_e164 for order in orders),
             "last_calls": {order.id: _in_words(order.last_call) for order in orders if order.last_call},
-            "may_wait": status in (Status.PENDING, ALL),
+            "may_wait": may_wait,
+            "elsewhere": not may_wait and asked.used & FilterForm.OF_PENDING and asked.form.is_valid(),
             "now": now,
             "next_calls": _next_calls(orders, now),
             "bulk_actions": self._bulk_actions(request, "" if status == ALL else status),

@@ -43,6 +43,7 @@ def shown_status(request: HttpRequest) -> str:
 
 
 class FilterForm(Form):
+    OF_PENDING = frozenset({"call", "holder", "promised"})  # these find only orders that are pending confirmation
     merchant = WrittenText(
         label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length + 4
     )

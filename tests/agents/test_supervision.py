@@ -2,6 +2,7 @@
 
 import re
 from datetime import time
+from html import unescape
 from typing import Any
 
 import pytest
@@ -246,6 +247,25 @@ def test_the_holder_can_be_one_agent(order: Order, agent: User, colleague: User,
     claims.take(order.id, agent=agent)
     for holder, count in ((agent, 1), (colleague, 0)):
         assert browser.get(LIST, {"holder": str(holder.id)}).context["cl"].result_count == count
+
+
+@pytest.mark.parametrize("name", ["call", "holder", "promised"])
+def test_where_a_filter_can_find_nothing_the_list_says_where_it_can(
+    name: str, order: Order, agent: User, browser: Any
+) -> None:
+    Order.objects.update(call_state=CallState.CALLBACK, callback_agent=agent)
+    claims.take(order.id, agent=agent)
+    query = {"q": "Amine", name: "callback" if name == "call" else str(agent.id), "wilaya": "16"}
+    said = "Only orders that are pending confirmation can match these filters."
+    page = browser.get(LIST, {**query, "status": "confirmed", "p": "1"})
+    text = page.content.decode()
+    assert said in text
+    link = re.search(rf'<a href="([^"]+)">{said}', text)
+    assert link
+    found = browser.get(LIST + unescape(link[1]))
+    assert [each.id for each in found.context["cl"].result_list] == [order.id]
+    for other in ({"wilaya": "31", "status": "confirmed"}, {**query, "wilaya": "31", "status": "all"}):
+        assert said not in browser.get(LIST, other).content.decode()
 
 
 # --- Moves of many orders ----------------------------------------------------------------------------------------
