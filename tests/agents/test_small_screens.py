@@ -177,6 +177,28 @@ def test_the_list_fits_every_screen(visit: Visits, alice: Account, supervisor: U
             assert page.evaluate("document.documentElement.scrollWidth") <= width, language
 
 
+def test_no_word_of_the_seasons_is_broken(visit: Visits, alice: Account, supervisor: User) -> None:
+    """Whatever the notes about other seasons need beside it."""
+    today, whole_day = days.today(), {"opens_at": time(8), "closes_at": time(20)}
+    for account, name, first, last, is_closed in (
+        (None, "Ramadan", 0, 29, False),
+        (alice, "Inventaire", 3, 3, True),
+        (None, "Aïd", 30, 31, True),
+        (alice, "fermé aujourd'hui", 0, 0, True),
+    ):
+        span = {"first_day": today + timedelta(days=first), "last_day": today + timedelta(days=last)}
+        CallingPeriod.objects.create(account=account, name=name, is_closed=is_closed, **span, **whole_day)
+    page = visit().sign_in(supervisor.username)
+    for language in LANGUAGES:
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.goto("/console/periods/")
+        assert page.locator(".row-action .button").count() >= 4
+        for width in (1280, 1024, 800, 320):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate(BROKEN, ".plain-list tbody") == [], (language, width)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (language, width)
+
+
 def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, agent: User) -> None:
     """In Arabic that is the right, where long hints used to lose their first word. Typed text has its own direction."""
     page = visit(locale="ar-DZ", viewport={"width": 360, "height": 740}).sign_in(agent.username)
