@@ -220,12 +220,14 @@ class AmountField(forms.CharField):
 
 
 class QuantityField(forms.IntegerField):
+    """An integer in ASCII digits. One that is too high gets the sentence of `max_value`, as a barcode does."""
+
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         return super().widget_attrs(widget) | {"dir": "ltr"}
 
     def to_python(self, value: str | None) -> int | None:
         try:
-            return values.digits(value, 0, 99_999) if value else None
+            return values.digits(value, 0, 10**19) if value else None
         except ValueError:
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
 

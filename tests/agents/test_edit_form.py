@@ -327,6 +327,14 @@ def test_what_is_said_of_a_line_is_tied_to_its_field(page: Page, order: Order) -
     assert f'<p class="errornote" id="{tied}">' in page.text
 
 
+@pytest.mark.parametrize("typed", ["10001", "6130760001234", "9" * 19])
+def test_a_quantity_that_is_too_high_is_refused_as_such(typed: str, page: Page, order: Order) -> None:
+    """As when a barcode is read into the field."""
+    assert page.save(**{f"quantity-{key(order)}": typed}).status_code == 422
+    assert "less than or equal to 10000" in page.text
+    assert "Enter a whole number." not in page.text
+
+
 def test_an_edit_is_one_entry_in_words(page: Page, browser: Client, order: Order) -> None:
     page.save(wilaya="Oran", delivery_type="desk", discount="0", **{f"quantity-{key(order)}": 1})
     for address in (page.screen.address, f"/console/orders/order/{order.id}/"):
