@@ -1,4 +1,4 @@
-"""Whose access a supervisor manages, and the changes of it: new passwords, no one-time codes, no way in.
+"""Whose access a supervisor manages, and the changes of it: other names, new passwords, no one-time codes, no way in.
 
 Supervisors manage agents; operators manage supervisors too. Nobody here manages operators, merchants, or people with
 more rights than the two groups give. A password that they gave before somebody got more rights works until its owner
@@ -60,6 +60,17 @@ def give_password(user: User, *, by: User, replaces: str | None, reactivates: bo
             security_log.note_person(Action.REACTIVATED, user)
         security_log.note_person(Action.RESET, user)
     return password
+
+
+def rename(user: User, *, by: User, **names: str) -> None:
+    """Give the person these of `staff.NAMES`. Histories keep what they were called before.
+
+    Raises PersonChanged for somebody whom `by` does not manage any more.
+    """
+    with transaction.atomic():
+        _check_managed(user, by)
+        User.objects.filter(pk=user.pk).update(**names)
+        staff.note_changes(user, vars(user), names)
 
 
 def deactivate(user: User, *, by: User) -> None:

@@ -1,5 +1,6 @@
 """The agents' list with what they are doing, a page for each, and the making of new ones."""
 
+from copy import copy
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, NAMES, SUPERVISORS, make
 from codservice.bidi import unturned
+from codservice.concurrent_edits import RowSinceShown
 from codservice.form_fields import Form, WrittenText
 from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Order, Status
@@ -49,6 +51,19 @@ class PersonForm(Form, forms.ModelForm):
         self.fields["first_name"].required = True
         if not by.is_superuser:
             del self.fields["role"]
+
+
+class NamesForm(RowSinceShown):
+    """What an existing person is called."""
+
+    class Meta:
+        model = User
+        fields = NAMES
+        field_classes = dict.fromkeys(NAMES, WrittenText)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["first_name"].required = True
 
 
 @for_supervisors
@@ -91,6 +106,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
     person = get_object_or_404(access.managed_by(request.user), pk=user_id)
     action = request.POST.get("action") if request.method == "POST" else None
     name = {"name": unturned(person.display_name)}
+    form = NamesForm(request.POST if action == "names" else None, instance=copy(person))
     try:
         match action:
             case "password" | "reactivate":
@@ -109,6 +125,10 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
                 access.forget_codes(person, by=request.user)
                 messages.success(request, _("%(name)s now signs in with the password only.") % name)
                 return redirect("admin:person", user_id)
+            case "names" if form.is_valid():
+                access.rename(person, by=request.user, **form.changes)
+                messages.success(request, _("The name is saved."))
+                return redirect("admin:person", user_id)
     except (access.PersonChanged, access.PasswordChanged) as refused:
         messages.warning(request, refused.message)
         return redirect("admin:person", user_id)
@@ -121,6 +141,8 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         promised=Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=person).count(),
         has_codes=one_time_codes.are_on(person),
         replaces=access.mark_of_password(person),
+        form=form,
+        status=422 if form.errors else 200,
     )
 
 

@@ -229,10 +229,8 @@ class PersonAdmin(LongList, UserAdmin):
         obj.save(update_fields={field.name for field in obj._meta.concrete_fields} & {*form.changed_data})
         if is_turned and obj.is_active:
             security_log.note_person(Action.REACTIVATED, obj)
-        for name in ("username", "first_name", "last_name", "email"):
-            if name in form.changed_data:
-                said = f"{form.kept[name] or '–'} → {getattr(obj, name) or '–'}"
-                security_log.note_person(Action.PERSON, obj, target=f"{obj.username}: {said}")
+        names = [name for name in ("username", *staff.NAMES, "email") if name in form.changed_data]
+        staff.note_changes(obj, form.kept, {name: getattr(obj, name) for name in names})
         for name in ("is_staff", "is_superuser"):  # changes of groups are noted by a signal
             if name in form.changed_data:
                 sign = "+" if getattr(obj, name) else "-"

@@ -1,6 +1,7 @@
 """Staff: how they are created, and their passwords."""
 
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import Group
@@ -58,3 +59,10 @@ def give_one_time_password(user: User) -> str:
     user.set_password(password)
     user.has_one_time_password = True
     return password
+
+
+def note_changes(user: User, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Note in the security log what each field of `after` was, and what it is."""
+    for name, value in after.items():
+        said = f"{before[name] or '–'} → {value or '–'}"
+        security_log.note_person(Action.PERSON, user, target=f"{user.username}: {said}")

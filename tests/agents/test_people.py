@@ -18,7 +18,7 @@ from agents.desk import claims
 from agents.models import Claim
 from agents.supervision import people
 from codservice.accounts import one_time_codes, sessions
-from codservice.accounts.models import Account, PersonChanged, User
+from codservice.accounts.models import Account, PersonChanged, SecurityEntry, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
 from tests import factories
@@ -142,16 +142,16 @@ def test_who_is_being_made_by_somebody_else_is_explained_too(browser: Client) ->
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("action", ["password", "deactivate", "codes"])
+@pytest.mark.parametrize("action", ["password", "deactivate", "codes", "names"])
 def test_who_is_given_more_rights_meanwhile_is_out_of_a_supervisors_hands(
     action: str, agent: User, browser: Client
 ) -> None:
     TOTPDevice.objects.create(user=agent, confirmed=True, name="")
-    before = agent.password
+    before, name = agent.password, agent.display_name
 
     def press() -> Any:
         try:
-            return browser.post(page_of(agent), {"action": action})
+            return browser.post(page_of(agent), {"action": action, "first_name": "Lynda"})
         finally:
             connections.close_all()
 
@@ -165,6 +165,7 @@ def test_who_is_given_more_rights_meanwhile_is_out_of_a_supervisors_hands(
     assert str(warned) == PersonChanged.message
     agent.refresh_from_db()
     assert (agent.password, agent.is_active, agent.has_one_time_password) == (before, True, False)
+    assert agent.display_name == name
     assert one_time_codes.are_on(agent)
 
 
@@ -277,6 +278,49 @@ def test_a_new_password_ends_the_sessions(agent: User, browser: Client) -> None:
     assert agent.has_one_time_password
 
 
+def test_a_mistyped_name_is_corrected_and_noted(agent: User, order: Order, browser: Client) -> None:
+    """Even of somebody who has left. Nothing else of the account changes, whatever is sent along."""
+    User.objects.filter(id=agent.id).update(first_name="Samria", last_name="", is_active=False)
+    SecurityEntry.objects.all().delete()
+    names = {"action": "names", "first_name": " Sami\u0301ra", "last_name": "</script>\u202e"}
+    answer = browser.post(page_of(agent), {**names, "is_superuser": "on", "username": "x"}, follow=True)
+    assert [str(message) for message in answer.context["messages"]] == ["The name is saved."]
+    assert "</script>\u202e" not in answer.content.decode()
+    made = User.objects.get(id=agent.id)
+    assert (made.first_name, made.last_name, made.username) == ("Samíra", "</script>\u202e", "samira")
+    assert (made.password, made.is_active, made.is_superuser) == (agent.password, False, False)
+    noted = SecurityEntry.objects.order_by("id").values_list("action", "actor", "target")
+    assert list(noted) == [
+        ("person_changed", "karim", "samira: Samria → Samíra"),
+        ("person_changed", "karim", "samira: – → </script>\u202e"),
+    ]
+    browser.post(page_of(agent), {**names, "first_name": made.first_name})
+    assert noted.count() == 2, "nothing has changed"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"first_name": ""}, {"first_name": "\u200b"}, {"first_name": "x" * 151}, {"last_name": "Aït\a"}]
+)
+def test_a_name_that_cannot_be_is_explained(changes: dict[str, str], agent: User, browser: Client) -> None:
+    name = agent.display_name
+    answer = browser.post(page_of(agent), {"action": "names", "first_name": "Lynda", "last_name": "Aït", **changes})
+    assert answer.status_code == 422
+    assert b"errornote" in answer.content
+    assert answer.context["title"] == answer.context["person"].display_name == name
+    agent.refresh_from_db()
+    assert agent.display_name == name
+
+
+def test_a_name_from_an_old_page_does_not_undo_anothers(agent: User, browser: Client) -> None:
+    shown = {field.name: field.value() for field in browser.get(page_of(agent)).context["form"]}
+    User.objects.filter(id=agent.id).update(first_name="Lynda")
+    answer = browser.post(page_of(agent), {"action": "names", **shown, "first_name": "Linda"})
+    assert "has changed since you opened the page" in answer.content.decode()
+    assert browser.post(page_of(agent), {"action": "names", **shown, "last_name": "Aït"}).status_code == 302
+    agent.refresh_from_db()
+    assert agent.display_name == "Lynda Aït"
+
+
 @pytest.mark.parametrize(
     ("is_active", "action"), [(False, "password"), (True, "reactivate")], ids=["deactivated", "reactivated"]
 )
@@ -310,7 +354,7 @@ def test_loading_the_page_of_a_password_again_leaves_the_one_that_was_told(
     assert password_in(browser.post(page_of(agent), {"action": "password", "replaces": answer.context["replaces"]}))
 
 
-ACTIONS = ["password", "deactivate", "reactivate", "codes"]
+ACTIONS = ["password", "deactivate", "reactivate", "codes", "names"]
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -325,11 +369,11 @@ def test_supervisors_touch_nobody_but_agents(
     bare = factories.UserFactory(is_staff=True)
     others = [alice.holder, supervisor, operator, both, more, chief, bare, factories.AgentFactory(role="Supervisors")]
     for other in others:
-        before = (other.password, other.is_active)
-        assert browser.post(page_of(other), {"action": action}).status_code == 404
+        before = (other.password, other.is_active, other.display_name)
+        assert browser.post(page_of(other), {"action": action, "first_name": "Lynda"}).status_code == 404
         assert browser.get(page_of(other)).status_code == 404
         other.refresh_from_db()
-        assert (other.password, other.is_active) == before
+        assert (other.password, other.is_active, other.display_name) == before
     assert browser.get(PEOPLE).context["rows"] == []
 
 
