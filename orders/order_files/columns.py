@@ -22,11 +22,11 @@ COLUMNS = (
         "external_id",
         _("Order number"),
         ("order id", "order no", "n commande", "no commande", "num commande", "id commande", "ref commande",
-         "reference commande", "commande n", "n cmd", "num cmd", "numero cmd", "id cmd", "ref cmd", "رقم الطلب",
-         "رقم الطلبية", "رقم الكوموند"),
+         "reference commande", "commande n", "n cmd", "num cmd", "numero cmd", "id cmd", "ref cmd", "n cde",
+         "no cde", "num cde", "numero cde", "id cde", "ref cde", "رقم الطلب", "رقم الطلبية", "رقم الكوموند"),
         beside=(("name", "lineitem name"), ("id", "form id")),  # Shopify's `#1001`; a Facebook lead
         vague=("code commande", "commande", "order", "الطلبية", "facture", "n facture", "invoice", "invoice no",
-               "invoice number", "رقم الفاتورة", "n bl", "cmd", "code cmd", "n bon", "bon commande"),
+               "invoice number", "رقم الفاتورة", "n bl", "cmd", "code cmd", "n bon", "bon commande", "cde", "code cde"),
         help=_("Without a number, an order that is sent again is imported a second time."),
     ),
     Column(

@@ -149,6 +149,7 @@ def test_a_couriers_own_file_is_taken_as_it_is(alice: Account, write: Any) -> No
         ("id_Externe", "Situation", "x"),
         ("رقم الطلب", "حالة الطرد", "السبب"),
         ("رقم الطلبية", "حالة الطلبية", "السبب"),
+        ("N° cde", "Statut", "x"),
     ],
 )
 def test_couriers_headings_are_understood(alice: Account, write: Any, header: tuple[str, ...]) -> None:

@@ -111,6 +111,10 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
     ("name", "headings"),
     [
         ("external_id", ["Code commande", "Commande n°", "N° BL", "N° cmd", "Réf. cmd", "CMD", "Bon de commande"]),
+        (
+            "external_id",
+            ["N° cde", "N°CDE", "No cde", "Num cde", "Numéro de cde", "Réf. cde", "ID cde", "Cde", "Code cde"],
+        ),
         ("customer_name", ["Nom et prénom du client", "Client(e)", "smiya", "السمية", "الاسم الثلاثي"]),
         ("customer_name", ["Acheteur", "Nom du destinataire", "Nom et prénoms", "اسم و لقب الزبون", "اسم المستلم"]),
         (
@@ -164,6 +168,7 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
         ("Commande,Numéro de commande", {"external_id": "Numéro de commande"}),
         ("Facture,N° commande", {"external_id": "N° commande"}),
         ("CMD,N° cmd", {"external_id": "N° cmd"}),
+        ("Cde,N° cde", {"external_id": "N° cde"}),
         ("Frais,Livraison", {"shipping_fee": "Livraison"}),
         ("Code,Référence produit", {"sku": "Référence produit"}),
         ("Nombre,Quantité", {"quantity": "Quantité"}),
