@@ -68,8 +68,8 @@ WORDS = {
         "retour initié par le centre de tri", "retour demandé par le partenaire", "retour en transit",
         "en transit pour retour", "prêt à retourner", "retour sous-traitant", "attente récupération fournisseur",
         "retour transmis vers entrepôt", "retour transmis au partenaire", "transmission du retour annulée",
-        "transmission du retour au partenaire annulée", "retour remis en livraison",
-        "تم الشحن", "مشحون", "مشحونة", "تم الإرسال", "في الطريق",
+        "transmission du retour au partenaire annulée", "retour remis en livraison", "retour à l'expéditeur",
+        "تم الشحن", "مشحون", "مشحونة", "تم الإرسال", "في الطريق", "قيد التوصيل",
     ),
     Status.DELIVERED: (
         "delivered", "livré", "livrée", "colis livré", "colis livrée", "commande livrée", "livrée [ encaisser ]",
