@@ -16,12 +16,14 @@ from inventory.product_files import skus_of
 from orders import regions, serializers
 from orders.models import MAX_QUANTITY, DeliveryType
 from orders.order_files import delivery_cells, phone_cells
-from orders.order_files.columns import AMOUNTS, DETAILS, NAME, PHONES
+from orders.order_files.columns import AMOUNTS, DETAILS, NAME, NOTHING, PHONES, without_nothing
 from orders.serializers import SENT, SENT_OF_LINE
 
 Catalog = dict[str | UUID, Product]  # by SKU and by id
 Fees = dict[tuple[str, str], Decimal]  # by wilaya and delivery type
 
+# What people write for a fee if there is none beside the total.
+_NO_FEE = {"inclus", "incluse", "inclue", "compris", "comprise", "included", *map(str.lower, NOTHING)}
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _OF_ONE_LINE = ("customer_name", *PHONES, "customer_wilaya", "customer_commune", "source")
 _NO_PHONE = (
@@ -41,8 +43,9 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     total leaves for each piece. A SKU names a product of the catalog; any other SKU becomes the product's name, if that
     is missing. Wilaya and commune may be in one cell, and so may two phones; the name may be in two. Size and colour
     are attributes. Without fee and total, the fee is that of `own_fees` for the order's wilaya and delivery type.
+    A cell that marks nothing is as an empty one where the order may lack it.
     """
-    first = with_constants(constants, entry[0].cells)
+    first = without_nothing(with_constants(constants, entry[0].cells))
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     for name in ("customer_wilaya", "customer_commune"):
         if (code := values.plain_integer(first.get(name, ""))).isdecimal():
@@ -57,6 +60,8 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     body |= {name: values.on_one_line(body[name]) for name in _OF_ONE_LINE if name in body}
     body["items"] = [_item(row.cells, constants, catalog) for row in entry]
     _write_amounts_plainly(body)
+    if "shipping_fee" in body:
+        _read_absent_fee(body, first["shipping_fee"])
     if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
         where = serializers.wilaya_code(body) or "", body.get("delivery_type", DeliveryType.HOME.value)
         if where in own_fees:  # otherwise it is unclear where it goes, or there is no fee for it
@@ -136,7 +141,7 @@ def _delivery_type(cells: Mapping[str, str]) -> str:
 
 
 def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
-    cells = with_constants(constants, said)
+    cells = without_nothing(with_constants(constants, said))
     item: dict[str, Any] = {name: cells[name] for name in SENT_OF_LINE if cells.get(name)}
     _write_amounts_plainly(item)
     if "product_name" in item:
@@ -170,6 +175,17 @@ def _write_amounts_plainly(body: dict[str, Any]) -> None:
     for name in AMOUNTS:
         if name in body:
             body[name] = values.plain_amount(body[name])
+
+
+def _read_absent_fee(body: dict[str, Any], said: str) -> None:
+    """Make the fee 0 if the cell certainly says that there is none.
+
+    `-   DA` is how Excel's accounting format shows 0. A lone dash may stand for the usual fee, unless the order has a
+    total: beside it, an empty fee is 0 as well.
+    """
+    fee = body["shipping_fee"]
+    if (fee == "-" and any(map(str.isalpha, said))) or ("total_amount" in body and fee.lower() in _NO_FEE):
+        body["shipping_fee"] = "0"
 
 
 def _lacks_price(body: dict[str, Any]) -> bool:

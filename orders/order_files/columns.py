@@ -191,6 +191,15 @@ PRODUCT = ("product_name", "sku", "product_id")
 NAME = ("customer_name", "customer_name_2")  # two columns in a file, one field of an order
 WORDS = {*NAME, "customer_wilaya", "customer_commune", "customer_address", "product_name"}  # where nobody means `???`
 OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
+# What people write where there is nothing, and the columns in which that is the same as an empty cell: none that an
+# order needs, and none of numbers or amounts. `0` is no phone, but may be a size.
+_MAY_BE_NOTHING = ("customer_phone_2", "customer_commune", "notes", "source", "attributes", *DETAILS)
+_WORDS_OF_NOTHING = ("n/a", "néant", "neant", "aucun", "aucune", "rien", "none")
+NOTHING = {
+    **dict.fromkeys(("/", "//", "-", "--", "–", "—", "لا يوجد", "لا توجد"), _MAY_BE_NOTHING),
+    **{each: _MAY_BE_NOTHING for word in _WORDS_OF_NOTHING for each in (word, word.capitalize(), word.upper())},
+    "0": ("customer_phone_2",),
+}
 WHOSE = ("external_id", *NAME, "customer_phone")  # a row that continues an order may have none of these
 
 
@@ -200,6 +209,13 @@ def without_marks(number: str) -> str:
     The API stores marks as it is sent them. So this number is meant only if no order has it as it is written.
     """
     return number if number.isascii() else values.visible_part(number) or number
+
+
+def without_nothing(cells: dict[str, str]) -> dict[str, str]:
+    """A row's cells, without those of optional columns that only say that there is nothing."""
+    if NOTHING.keys().isdisjoint(cells.values()):  # like most
+        return cells
+    return {name: cell for name, cell in cells.items() if name not in NOTHING.get(cell, ())}
 
 
 def number_of(cells: Mapping[str, str]) -> str:

@@ -25,6 +25,7 @@ from orders.order_files.columns import (
     number_of,
     says_customer,
     says_product,
+    without_nothing,
 )
 from orders.serializers import SENT_OF_LINE
 
@@ -168,8 +169,9 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
     return {
         f"items.{index}.{name}": [f"Line {entry[0].line} of the same order has a different value."]
         for index, row in enumerate(below, start=1)
+        for cells in [without_nothing(row.cells)]
         for name in OF_ORDER
-        if row.cells.get(name) and not _is_same(name, row.cells, first)
+        if cells.get(name) and not _is_same(name, cells, first)
     }
 
 

@@ -117,6 +117,57 @@ def test_what_is_only_written_otherwise_is_no_contradiction(alice: Account, writ
     assert (result["imported"], status) == (1, 0)
 
 
+@pytest.mark.parametrize("mark", ["/", "-", "—", "N/A", "Néant", "AUCUN", "لا يوجد"])
+def test_a_cell_that_marks_nothing_is_as_an_empty_one(alice: Account, write: Any, mark: str) -> None:
+    optional = dict.fromkeys(("customer_phone_2", "customer_commune", "source", "attributes"), mark)
+    two = {"customer_phone": "0550123456 / 0661234567", "customer_wilaya": "Alger / Bab Ezzouar"}
+    second = {"external_id": "A1", "product_name": "Sac", "quantity": "1", "unit_price": "0", "source": "n/a"}
+    rows = [row(**optional | two), dict.fromkeys(COLUMNS, "") | second]
+    result, _ = run(write(rows), alice)
+
+    assert result["errors"] == []
+    order = Order.objects.get(external_id="A1")
+    assert (order.customer_phone_2, order.commune_code, order.source) == ("0661234567", "1621", None)
+    assert [*order.items.values_list("attributes", flat=True)] == [{}, {}]
+
+
+@pytest.mark.parametrize("column", ["customer_phone", "customer_wilaya", "quantity", "unit_price", "total_amount"])
+def test_where_something_must_be_said_it_is_refused(alice: Account, write: Any, column: str) -> None:
+    result, _ = run(
+        write([row(external_id=f"A{n}", **{column: mark}) for n, mark in enumerate(("/", "-", "N/A"))]), alice
+    )
+    assert [column in str(each["errors"]) for each in result["errors"]] == [True] * 3
+
+
+def test_no_second_phone_may_be_written_as_0_and_no_size_is_0(alice: Account, tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text(
+        "Nom;Téléphone;Téléphone 2;Wilaya;Adresse;Produit;Quantité;Prix;Taille;Couleur;Remarque\n"
+        "Amine;0550123456;0;Alger;rue 1;Robe;1;900;0;-;/\n"
+    )
+    result, _ = run(tmp_path / "orders.csv", alice)
+
+    assert result["errors"] == []
+    order = Order.objects.get()
+    assert (order.customer_phone_2, order.notes) == (None, "")
+    assert order.items.get().attributes == {"taille": "0"}
+
+
+def test_a_fee_that_marks_nothing_is_0_if_that_is_certain(alice: Account, tmp_path: Path) -> None:
+    """`-   DA` is how Excel's accounting format writes 0; with the sum to pay, an empty fee is 0 as well."""
+    said = [("- ", ""), ("inclus", ""), ("N/A", ""), (" -   DA ", ""), ("-", "1500"), ("Inclus", "1500"), ("/", "1500")]
+    (tmp_path / "orders.csv").write_text(
+        "Nom;Téléphone;Wilaya;Adresse;Produit;Quantité;Prix;Livraison;Total\n"
+        + "".join(f"Amine;0550123456;Alger;rue 1;Robe;1;900;{fee};{total}\n" for fee, total in said)
+    )
+    result, _ = run(tmp_path / "orders.csv", alice)
+
+    assert [(each["line"], list(each["errors"])) for each in result["errors"]] == [
+        (2, ["shipping_fee"]), (3, ["shipping_fee"]), (4, ["shipping_fee"])
+    ]  # fmt: skip
+    amounts = Order.objects.order_by("id").values_list("shipping_fee", "total_amount")
+    assert sorted(amounts) == [(0, 900), (0, 1500), (0, 1500), (0, 1500)]
+
+
 @pytest.mark.parametrize("number", ["2,02611E+11", "2.02611e+11", "2E+11", "-2,02611E+11"])
 def test_a_number_that_a_spreadsheet_has_shortened_is_refused(alice: Account, write: Any, number: str) -> None:
     result, status = run(write([row(external_id=number), row(external_id=number)]), alice)
