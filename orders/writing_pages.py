@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from codservice import values, wording
 from codservice.accounts.account_page import account_page
 from codservice.accounts.actor import Actor
+from codservice.accounts.key_format import LIVE
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
@@ -64,7 +65,9 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     elif isinstance(made, Invalid):
         form.add_errors(made, in_words=wording.in_words)
     else:
-        messages.success(request, _("The order is created. An agent will call the customer."))
+        is_called = account.mode == LIVE
+        said = _("The order is created. An agent will call the customer.") if is_called else _("The order is created.")
+        messages.success(request, said)
         return redirect("account-order-new") if "another" in request.POST else redirect("account-order", id=id_)
     return _page(request, form, status=422)
 

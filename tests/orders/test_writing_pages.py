@@ -280,6 +280,15 @@ def test_another_can_be_written_at_once(browser: Client) -> None:
     assert "The order is created" in browser.get(PAGE).content.decode()
 
 
+@pytest.mark.parametrize("mode", ["live", "test"])
+def test_only_where_agents_call_is_a_call_announced(browser: Client, alice: Account, mode: str) -> None:
+    alice.ensure_twin()
+    browser.post("/account/mode", {"to": mode})
+    shown = browser.get(send(browser).url).content.decode()
+    assert "The order is created." in shown
+    assert ("An agent will call" in shown) is (mode == "live")
+
+
 def test_an_order_that_has_ended_is_the_beginning_of_a_new_one(
     browser: Client, alice: Account, charlie: Account
 ) -> None:
