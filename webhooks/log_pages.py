@@ -112,8 +112,9 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Resend all failed deliveries that the filters choose: GET shows how many, POST sends them, oldest first.
+    """Resend all deliveries that the filters choose of those that failed: GET shows how many, POST sends them.
 
+    Those that wait for their next attempt are among them, after those that have had all; of each, the oldest are first.
     One POST sends at most MOST_AT_ONCE; for more, people click again.
     """
     shown, back = get_object_or_404(Webhook.of(account.id), id=id), reverse("account-webhook", args=[id])
@@ -121,20 +122,25 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     if not shown.is_active:
         messages.error(request, OFF)
         return redirect(back)
-    given = DeliveryFilter.chosen(params) | {"status": "failed"}
+    given = DeliveryFilter.chosen(params)
+    given.pop("status", None)
     try:
-        failed = _chosen(given, shown)
+        deliveries = _chosen(given, shown)
     except Invalid:
         messages.error(request, _("These dates cannot be used."))
         return redirect(back)
-    chosen, most = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS), resending.MOST_AT_ONCE
-    ids, count, has_others = list[UUID](), 0, False
+    failed, most = deliveries.filter(status=Delivery.Status.FAILED), resending.MOST_AT_ONCE
+    # Read one after the other: each has an index, while for both the database may read the whole log.
+    chosen = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS), deliveries.filter(resending.WAITING)
+    ids, count, waiting, has_others = list[UUID](), 0, 0, False
     try:
         with searching(account.id, given, by=DeliveryFilter.searched_by(given)):
             if request.method == "POST":
-                ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:most])
+                for rows, order in zip(chosen, (("created_at", "id"), ("-attempt_count", "created_at")), strict=True):
+                    ids += rows.order_by(*order).values_list("id", flat=True)[: most - len(ids)]
             else:
-                count = chosen[: most + 1].count()
+                ended, waiting = (rows[: most + 1].count() for rows in chosen)
+                count = ended + waiting
                 others = failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS)
                 has_others = count <= most and others.exists()  # to find none, it reads all that failed
     except Refused as refused:
@@ -153,6 +159,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         "most": most,
         "is_more": count > most,
         "most_attempts": resending.MOST_ATTEMPTS,
+        "has_waiting": waiting > 0,
         "has_others": has_others,
     }
     return render(request, "webhooks/resend.html", context)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from codservice import postgresql
 from codservice.accounts.security_log import Action
@@ -19,6 +20,9 @@ POSSIBLE = Q(  # the same conditions as in _RESEND
     attempt_count__lt=MOST_ATTEMPTS,
     webhook__deleted_at=None,
     webhook__is_active=True,
+)
+WAITING = Q(  # have failed, and are tried again later; what is due by now is on its way
+    status=Delivery.Status.PENDING, attempt_count__gt=0, next_attempt_at__gt=Now()
 )
 
 # The webhook is locked so that it cannot be deleted meanwhile: nothing comes back into a queue that was dropped. It is

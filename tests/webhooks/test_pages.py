@@ -377,6 +377,31 @@ def test_all_failed_ones_of_some_days_are_counted_then_sent(
     assert "3 deliveries are sent again." in page(browser, at(webhook))
 
 
+def test_what_failed_and_waits_for_its_next_attempt_is_resent_too_and_keeps_its_schedule(
+    browser: Client, webhook: Webhook
+) -> None:
+    now = timezone.now()
+    failed = write_delivery(webhook, "failed", attempts=4)
+    said = "Those that wait for their next attempt are included."
+    assert said not in page(browser, at(webhook, "/resend"))
+    waiting, due, new = (
+        write_delivery(webhook, attempts=attempts, retries_left=2, next_attempt_at=now + wait)
+        for attempts, wait in ((1, timedelta(hours=2)), (1, timedelta(0)), (0, timedelta(hours=2)))
+    )
+
+    shown = page(browser, at(webhook, "/resend"))
+    assert "2 deliveries have failed." in shown
+    assert said in shown
+
+    browser.post(at(webhook, "/resend"))
+    assert "2 deliveries are sent again." in page(browser, at(webhook))
+    assert "0 deliveries have failed." in page(browser, at(webhook, "/resend")), "what is due is on its way"
+    for row, retries_left, is_due in ((failed, 0, True), (waiting, 2, True), (due, 2, True), (new, 2, False)):
+        row.refresh_from_db()
+        assert (row.status, row.retries_left) == ("pending", retries_left)
+        assert (row.next_attempt_at <= timezone.now()) is is_due
+
+
 def test_more_than_a_click_sends_are_sent_oldest_first(
     browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +411,25 @@ def test_more_than_a_click_sends_are_sent_oldest_first(
     assert "More than 2 deliveries have failed." in page(browser, at(webhook, "/resend"))
     browser.post(at(webhook, "/resend"))
     assert set(Delivery.objects.filter(status="pending")) == set(rows[1:])
+
+
+def test_of_those_that_wait_too_a_click_sends_the_oldest(
+    browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those with more attempts behind them are older, though their next one is later."""
+    monkeypatch.setattr(resending, "MOST_AT_ONCE", 2)
+    now = timezone.now()
+    failed = write_delivery(webhook, "failed", attempts=4, created_at=now - timedelta(hours=15))
+    older, newer = (
+        write_delivery(webhook, attempts=attempts, created_at=now - ago, next_attempt_at=now + wait)
+        for attempts, ago, wait in (
+            (3, timedelta(hours=3), timedelta(hours=11)), (1, timedelta(minutes=5), timedelta(minutes=5))
+        )
+    )  # fmt: skip
+    assert "More than 2 deliveries have failed." in page(browser, at(webhook, "/resend"))
+    browser.post(at(webhook, "/resend"))
+    waits = set(Delivery.objects.filter(next_attempt_at__gt=timezone.now()))
+    assert (waits, failed in waits, older in waits) == ({newer}, False, False)
 
 
 def test_what_is_not_included_is_told_with_the_last_click_only(
