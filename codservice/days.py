@@ -29,6 +29,12 @@ def end_of(day: date) -> datetime:
     return datetime.max.replace(tzinfo=UTC) if day == date.max else start_of(day + timedelta(days=1))
 
 
+def ended_by(end: datetime) -> date | None:
+    """Return the day whose `end_of` is this moment; None if it is in the middle of a day."""
+    day = end.astimezone(ALGIERS).date()
+    return day - timedelta(days=1) if end == start_of(day) else None
+
+
 def between(first: date, last: date) -> Iterator[date]:
     """The days from `first` to `last`, both included."""
     return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))

@@ -1,7 +1,7 @@
 """The account's pages: API keys, and the pages for errors."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 from uuid import UUID
@@ -96,6 +96,16 @@ def test_the_twenty_first_live_key_is_refused_in_words(alice: Account, browser: 
     said = "20 working keys, which is the maximum. Its holder has to revoke one first."
     assert said in response.content.decode(), "to a manager too, who cannot"
     assert alice.api_keys.count() == 20
+
+
+def test_a_key_is_said_to_work_until_the_day_that_was_entered(alice: Account, browser: Client) -> None:
+    """One that a program made may end in the middle of a day."""
+    make_key(browser, last_day="2099-12-31")
+    for moment, said in ((None, "31 Dec. 2099"), (datetime(2099, 12, 31, 11, tzinfo=UTC), "31 Dec. 2099, 12:00")):
+        if moment:
+            ApiKey.objects.update(expires_at=moment)
+        shown = browser.get("/account/keys").content.decode()
+        assert re.findall(r'data-label="Works until"><time[^>]*>(.*?)</time>', shown) == [said]
 
 
 def test_revoking_stops_the_key(alice: Account, browser: Client) -> None:
