@@ -15,6 +15,7 @@ from codservice.files.workbooks import MAX_CELL
 from codservice.long_lists import batches_by
 from orders import cancel_reasons, regions
 from orders.models import DeliveryType, Order, Status
+from orders.templatetags.orders import name_of
 
 # How many orders are in memory at once, of which each may take 128 KiB: where nothing else needs the memory, and where
 # each download holds them for as long as its client reads.
@@ -69,8 +70,9 @@ _SHOWN = [
     else read
     for name, read in zip(COLUMNS, _ORDER, strict=True)
 ]
-_STATUS, _REASON, _DELIVERY, _WILAYA, _COMMUNE = map(
-    list(COLUMNS).index, ("status", "cancel_reason", "delivery_type", "wilaya", "commune")
+_STATUS, _REASON, _DELIVERY, _WILAYA_CODE, _WILAYA, _COMMUNE_CODE, _COMMUNE = map(
+    list(COLUMNS).index,
+    ("status", "cancel_reason", "delivery_type", "wilaya_code", "wilaya", "commune_code", "commune"),
 )
 
 
@@ -98,10 +100,12 @@ def batches(
 
 
 def in_words(rows: list[list[Any]], language: str) -> list[list[Any]]:
-    """The same rows with statuses, cancel reasons and delivery types in the words of `language`, as on the pages."""
+    """The same rows with statuses, cancel reasons, delivery types and places in `language`, as on the pages."""
     with override(language):
         statuses, deliveries = ({kind.value: str(kind.label) for kind in kinds} for kinds in (Status, DeliveryType))
         for row in rows:
             row[_STATUS], row[_DELIVERY] = statuses[row[_STATUS]], deliveries[row[_DELIVERY]]
             row[_REASON] = cancel_reasons.in_words(row[_REASON])
+            row[_WILAYA] = name_of(regions.wilaya(row[_WILAYA_CODE]))
+            row[_COMMUNE] = row[_COMMUNE] and name_of(regions.commune(row[_COMMUNE_CODE]))
     return rows

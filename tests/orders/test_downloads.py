@@ -161,23 +161,24 @@ def test_a_french_spreadsheet_finds_semicolons_french_headings_and_numbers(brows
 @pytest.mark.parametrize(
     ("language", "said"),
     [
-        ("en", ("Canceled", "Duplicate: of N1", "Stop desk")),
-        ("fr", ("Annulée", "Doublon\u202f: of N1", "Stop desk")),
-        ("ar-dz", ("ملغاة", "طلبية مكررة: of N1", "مكتب الاستلام")),
+        ("en", ("Canceled", "Duplicate: of N1", "Stop desk", "Alger", "Bab El Oued")),
+        ("fr", ("Annulée", "Doublon\u202f: of N1", "Stop desk", "Alger", "Bab El Oued")),
+        ("ar-dz", ("ملغاة", "طلبية مكررة: of N1", "مكتب الاستلام", "الجزائر", "باب الوادي")),
     ],
 )
-def test_what_became_of_an_order_is_said_in_the_language_of_the_page(
+def test_what_an_order_is_and_became_is_said_in_the_language_of_the_page(
     browser: Client, alice: Account, language: str, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "DOWNLOADED", 1)
     for _ in range(2):
         make_order(alice, delivery_type="desk")
-    Order.objects.update(status="canceled", cancel_reason="Duplicate: of N1")
+    Order.objects.update(commune_code="1605", status="canceled", cancel_reason="Duplicate: of N1")
     browser.cookies["django_language"] = language
     answer = browser.get("/account/orders/download.csv")
     with override("en"):  # the language of the thread that sends the rest may be another
         data = b"".join(answer.streaming_content)
-    places = [list(export.COLUMNS).index(name) for name in ("status", "cancel_reason", "delivery_type")]
+    names = ("status", "cancel_reason", "delivery_type", "wilaya", "commune")
+    places = [list(export.COLUMNS).index(name) for name in names]
     _header, *rows = read_csv(data, "," if language == "en" else ";")
     assert [tuple(row[place] for place in places) for row in rows] == [said] * 2
 
