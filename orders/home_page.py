@@ -44,6 +44,14 @@ DIVISIONS = {
     "source": gettext_lazy("By source"),
 }
 FILES = (*DIVISIONS, "reason", "wait")
+HAPPENED = {
+    "new": gettext_lazy("New"),
+    "confirmed": gettext_lazy("Confirmed"),
+    "canceled": gettext_lazy("Canceled"),
+    "shipped": gettext_lazy("Shipped"),
+    "delivered": gettext_lazy("Delivered"),
+    "returned": gettext_lazy("Returned"),
+}
 
 
 class HomeForm(PeriodForm):
@@ -153,13 +161,9 @@ class Tile(NamedTuple):
 
 def _tiles(row: Figures, waiting: tuple[int, Decimal] | None = None) -> list[Tile]:
     """A tile for each thing that happens to orders, and for the orders that wait now."""
-    labels = {
-        "new": _("New"), "confirmed": _("Confirmed"), "canceled": _("Canceled"), "shipped": _("Shipped"),
-        "delivered": _("Delivered"), "returned": _("Returned"),
-    }  # fmt: skip
     tiles = [
-        Tile(name, label, getattr(row, f"{name}_count"), getattr(row, f"{name}_amount"))
-        for name, label in labels.items()
+        Tile(name, str(label), getattr(row, f"{name}_count"), getattr(row, f"{name}_amount"))
+        for name, label in HAPPENED.items()
     ]
     if waiting:
         tiles.insert(1, Tile("pending_confirmation", _("Waiting now"), *waiting))
@@ -257,21 +261,29 @@ def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:
     """The lines of the file, the header first."""
     rows = _rows(summary, by, account)
     if by == "reason":
-        yield ["reason", "canceled_count", "canceled_amount"]
+        yield [_("Why orders were canceled"), *map(_heading, ("canceled_count", "canceled_amount"))]
         for name, row in rows:
             yield [name, row.canceled_count, row.canceled_amount]
     elif by == "wait":
-        yield ["minutes_from", "minutes_to", "first_call_count"]
+        yield [_("From (minutes)"), _("To (minutes)"), _("Orders")]
         bounds = [None, *WAITS, None]
         for row in sorted(summary.parts[Dimension.WAIT], key=lambda row: int(row.key)):
             number = int(row.key)
             yield [*bounds[number : number + 2], row.first_call_count]
     else:
         columns = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
-        yield [by, *(["units"] if by == "product" else []), *columns, *_RATES]
+        rates = _("Confirmation rate"), _("Delivery rate"), _("Return rate")
+        yield [str(DIVISIONS[by]), *([_("Quantity")] if by == "product" else []), *map(_heading, columns), *rates]
         for name, row in rows:
             named = [row.key if by == "day" else name, *([row.unit_count] if by == "product" else [])]
             yield [*named, *(getattr(row, column) for column in columns), *_plain_rates(row)]
+
+
+def _heading(column: str) -> str:
+    """What the page calls this column of figures; of amounts, with the currency."""
+    name, _part, kind = column.rpartition("_")
+    label = _("Canceled before confirmation") if name == "refused" else str(HAPPENED[name])
+    return f"{label} ({_('DA')})" if kind == "amount" else label
 
 
 def _plain_rates(row: Figures) -> list[float | None]:

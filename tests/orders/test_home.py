@@ -79,9 +79,19 @@ def lived(account: Account, agent: User) -> None:
         bring(order, status)
 
 
-def test_the_file_has_semicolons_in_french(browser: Client) -> None:
+@pytest.mark.parametrize(
+    ("by", "header"),
+    [
+        ("reason", "Motifs d’annulation;Annulée;Annulée (DA)"),
+        ("wait", "De (minutes);À (minutes);Commandes"),
+        ("product", "Par produit;Quantité;Nouvelle;Nouvelle (DA);Confirmée;Confirmée (DA);Annulée;Annulée (DA);"
+            "Annulée avant confirmation;Annulée avant confirmation (DA);Expédiée;Expédiée (DA);Livrée;Livrée (DA);"
+            "Retournée;Retournée (DA);Taux de confirmation;Taux de livraison;Taux de retour"),
+    ],
+)  # fmt: skip
+def test_the_file_has_the_pages_words_and_semicolons_in_french(browser: Client, by: str, header: str) -> None:
     browser.cookies["django_language"] = "fr"
-    assert browser.get(f"{FILE}?by=reason").getvalue().decode("utf-8-sig").startswith("reason;canceled_count;")
+    assert browser.get(f"{FILE}?by={by}").getvalue().decode("utf-8-sig").splitlines()[0] == header
 
 
 def test_today_and_the_period_in_counts_and_dinars(browser: Client, alice: Account, agent: User) -> None:
@@ -134,21 +144,21 @@ def test_each_has_its_file(by: str, browser: Client, alice: Account, agent: User
     assert rows
     match by:
         case "reason":
-            assert rows == [{"reason": "Duplicate", "canceled_count": "1", "canceled_amount": "1000.00"}]
+            assert rows == [{"Why orders were canceled": "Duplicate", "Canceled": "1", "Canceled (DA)": "1000.00"}]
         case "wait":
-            assert rows == [{"minutes_from": "", "minutes_to": "5", "first_call_count": "5"}]
+            assert rows == [{"From (minutes)": "", "To (minutes)": "5", "Orders": "5"}]
         case _:
             names = {"day": str(days.today()), "wilaya": "16 Alger", "product": "Robe kabyle", "source": "facebook"}
             (row,) = rows
-            assert (row[by], row["new_count"], row["confirmed_count"]) == (names[by], "6", "4")
-            assert (row["refused_count"], row["confirmation_rate"]) == ("1", ""), "of few cases"
+            assert (row[f"By {by}"], row["New"], row["Confirmed"]) == (names[by], "6", "4")
+            assert (row["Canceled before confirmation"], row["Confirmation rate"]) == ("1", ""), "of few cases"
 
 
 def test_products_and_lines_without_one_are_told_apart(browser: Client, alice: Account) -> None:
     product = factories.ProductFactory(account=alice, name="Robe")
     lines = [order_line(product_id=product.id, quantity=2), order_line(product_name="Robe", quantity=1, unit_price=5)]
     make_order(alice, items=lines)
-    assert [(row["product"], row["units"], row["new_amount"]) for row in file(browser, "product")] == [
+    assert [(row["By product"], row["Quantity"], row["New (DA)"]) for row in file(browser, "product")] == [
         ("Robe", "2", "3000.00"), ("Robe", "1", "5.00"),
     ]  # fmt: skip
     product.name = "Robe kabyle"
@@ -168,7 +178,7 @@ def test_a_line_that_is_called_as_a_product_is_only_a_name(browser: Client, alic
     own, foreign = (factories.ProductFactory(account=each, name="Robe kabyle").id for each in (alice, charlie))
     for id_ in (own, foreign):
         make_order(alice, items=[order_line(product_name=str(id_), quantity=1, unit_price=5)])
-    assert {row["product"] for row in file(browser, "product")} == {str(own), str(foreign)}
+    assert {row["By product"] for row in file(browser, "product")} == {str(own), str(foreign)}
     assert "Robe kabyle" not in page(browser, "?by=product")
 
 
@@ -184,14 +194,14 @@ def test_what_there_is_too_much_of_is_together(
             order = make_order(alice, items=lines, source=name)
             lifecycle.cancel(order.id, actor=SUPERVISOR, reason=name)
     for _ in range(2):
-        sources = [(row["source"], row["new_count"]) for row in file(browser, "source")]
+        sources = [(row["By source"], row["New"]) for row in file(browser, "source")]
         assert sources == [("Foulard", "4"), ("Voile", "3"), ("All others", "3")]
-        products = [(row["product"], row["units"], row["new_amount"]) for row in file(browser, "product")]
+        products = [(row["By product"], row["Quantity"], row["New (DA)"]) for row in file(browser, "product")]
         assert [row[:2] for row in products] == [
             ("Robe", "10"), ("Foulard", "8"), ("Voile", "6"), ("All others", "6")
         ]  # fmt: skip
         assert products[-1][2] == "30.00"
-        reasons = [(row["reason"], row["canceled_count"]) for row in file(browser, "reason")]
+        reasons = [(row["Why orders were canceled"], row["Canceled"]) for row in file(browser, "reason")]
         assert reasons == sources
         assert "4 of 10" in page(browser)
         sum_up_days()
@@ -520,9 +530,9 @@ def test_only_the_holder_looks(alice: Account, charlie: Account) -> None:
     make_order(alice)
     make_order(charlie, source="Charlie's secret")
     browser = browser_of(charlie.holder)
-    assert file(browser, "source")[0]["source"] == "Charlie's secret"
+    assert file(browser, "source")[0]["By source"] == "Charlie's secret"
     browser.force_login(alice.holder)
-    assert [row["source"] for row in file(browser, "source")] == ["Not specified"]
+    assert [row["By source"] for row in file(browser, "source")] == ["Not specified"]
     for path in (HOME, FILE):
         assert Client().get(path).url == f"/account/login?next={path}"
         assert browser.post(path).status_code == 405
