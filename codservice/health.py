@@ -9,6 +9,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from codservice import metrics, postgresql
+from codservice.data_folder import is_set
 
 _broker = redis.Redis.from_url(settings.REDIS_URL, **settings.REDIS_CLIENT)
 
@@ -62,7 +63,8 @@ def _broker_problem() -> str:
     except redis.AuthenticationError:
         return "refuses our password, or that we give none. Check REDIS_URL."
     except (redis.ConnectionError, redis.TimeoutError):
-        return "does not answer. Start Redis, and check REDIS_URL."
+        start = "Redis, and check REDIS_URL" if is_set("REDIS_URL") else f"`make run` with DATA_DIR={settings.DATA_DIR}"
+        return f"does not answer. Start {start}."
     except redis.RedisError as error:
         return f"accepts no writes ({error}). Is it a replica, or is its memory full? Check Redis and REDIS_URL."
     return ""

@@ -147,12 +147,13 @@ try:
     # Without SECRET_KEY this is development, and the secrets are in a 0600 file of DATA_DIR. With a DATABASE_URL that
     # file is only read (`make run` makes it), so that a production without secrets cannot start.
     DEVELOPMENT = not env.str("SECRET_KEY", "")
+    if bool(env.str("ENCRYPTION_KEYS", "")) == DEVELOPMENT:  # one of the two is missing
+        both = ("ENCRYPTION_KEYS", "SECRET_KEY") if DEVELOPMENT else ("SECRET_KEY", "ENCRYPTION_KEYS")
+        raise EnvError(
+            f"{' is set without '.join(both)}. Set both, or unset both to have them read from"
+            f" {Layout(DATA_DIR).secrets}."
+        )
     if DEVELOPMENT:
-        if env.str("ENCRYPTION_KEYS", ""):
-            raise EnvError(
-                "ENCRYPTION_KEYS is set without SECRET_KEY. Set both, or unset both to have them read from"
-                f" {Layout(DATA_DIR).secrets}."
-            )
         _secrets = secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
         if not _secrets:
             raise EnvError(
@@ -164,7 +165,7 @@ try:
         # Not stripped: a line break in the file is part of the key that signed sessions and merchants' cursors.
         SECRET_KEY = FileAwareEnv().str("SECRET_KEY")
         _need_unguessable("SECRET_KEY", [SECRET_KEY])
-        ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", validate=validate.Length(min=1))
+        ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS")
     # Former keys. They sign nothing new, but what they signed stays valid, also with the line break that was part of a
     # key from a file.
     _fallbacks = [key.strip() for key in env.list("SECRET_KEY_FALLBACKS", []) if key.strip()]

@@ -1,6 +1,8 @@
+import logging
 import os
 from typing import Any
 
+from django.conf import settings
 from django.core.handlers.wsgi import WSGIRequest
 from django.core.wsgi import get_wsgi_application
 from django.http.multipartparser import MultiPartParserError
@@ -29,4 +31,9 @@ class Request(WSGIRequest):
 
 
 application = get_wsgi_application()
+if settings.SECURE_SSL_REDIRECT and not settings.TRUSTED_PROXIES:
+    logging.getLogger(__name__).warning(
+        "HTTPS is on, but TRUSTED_PROXIES is 0: every request is taken for one without TLS, and redirected or refused."
+        " Set it to the number of proxies in front of web."
+    )
 application.request_class = Request

@@ -271,6 +271,20 @@ def test_an_encryption_key_that_would_not_be_used_is_refused(tmp_path, name):
     assert "Traceback" not in result.stderr
 
 
+def test_a_secret_key_needs_an_encryption_key(tmp_path):
+    result = manage("check", env={"DATA_DIR": str(tmp_path)}, unset=["ENCRYPTION_KEYS"])
+    assert result.returncode != 0
+    assert "SECRET_KEY is set without ENCRYPTION_KEYS. Set both, or unset both" in result.stderr
+
+
+def test_https_without_a_proxy_is_warned_of():
+    for proxies, is_told in (("0", True), ("1", False)):
+        start = ("shell", "--no-imports", "-c", "import codservice.wsgi")
+        result = manage(*start, env={"HTTPS": "true", "TRUSTED_PROXIES": proxies})
+        assert result.returncode == 0
+        assert ("TRUSTED_PROXIES is 0" in result.stdout + result.stderr) is is_told
+
+
 def test_a_value_may_stand_in_a_file(tmp_path):
     (tmp_path / "limit").write_text("77\n")
     show = "from django.conf import settings; print(settings.API_RATE_LIMIT)"

@@ -130,6 +130,10 @@ def test_what_was_made_is_printed_for_scripts() -> None:
     assert Client().login(username="nadia1", password=made["password"])
 
 
+def test_what_was_made_is_printed_for_people() -> None:
+    assert "agents samira1, farid1, supervisor nadia1; the password" in output("seed_demo", orders=0)
+
+
 def test_nobody_guesses_the_demos_password() -> None:
     one, other = (json.loads(output("seed_demo", orders=0, seed=number, json=True))["password"] for number in (1, 2))
 

@@ -69,6 +69,13 @@ def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch
     assert seconds < 1.5
 
 
+def test_without_a_setting_the_broker_is_that_of_make_run(monkeypatch, settings):
+    settings.DATA_DIR = "/srv/data"
+    monkeypatch.delenv("REDIS_URL")
+    monkeypatch.setattr(health, "_broker", redis.Redis(port=1))
+    assert health._broker_problem() == "does not answer. Start `make run` with DATA_DIR=/srv/data."
+
+
 def test_what_is_wrong_is_nothing_for_strangers(client, monkeypatch, tmp_path, settings):
     settings.METRICS_TOKEN = "t" * 16
     with running_broker(tmp_path) as broker:

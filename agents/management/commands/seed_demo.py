@@ -108,7 +108,7 @@ Customers who also have orders of another merchant are not called: their demo or
             if options["json"]:
                 self.print_json({"made": True, **told, "orders": orders, "password": password})
             else:
-                people = f"Account {email}, agents {', '.join(users)}"
+                people = f"Account {email}, agents {', '.join(users[:-1])}, supervisor {users[-1]}"
                 self.stdout.write(f"{people}; the password of each is {password} (shown only now)")
 
     def make_people(self, email: str, seed: int, password: str) -> tuple[Account, list[User]]:
