@@ -248,7 +248,7 @@ def plain_quantity(text: str) -> str:
 
 
 # How shops write that something costs nothing.
-_FREE = re.compile("free|gratuite?|offerte?|مجاني|مجانية|مجانا|مجانًا", re.IGNORECASE)
+_FREE = re.compile("free|gratis|gratuite?|offerte?|مجاني|مجانية|مجانا|مجانًا|مجاناً", re.IGNORECASE)
 
 
 def plain_amount(text: str) -> str:

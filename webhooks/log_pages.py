@@ -114,7 +114,8 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Resend all deliveries that the filters choose of those that failed: GET shows how many, POST sends them.
 
-    Those that wait for their next attempt are among them, after those that have had all; of each, the oldest are first.
+    Those that wait for their next attempt are among them, after those that have had all: first the oldest, then those
+    that are due soonest, which are others each time.
     One POST sends at most MOST_AT_ONCE; for more, people click again.
     """
     shown, back = get_object_or_404(Webhook.of(account.id), id=id), reverse("account-webhook", args=[id])
@@ -136,7 +137,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     try:
         with searching(account.id, given, by=DeliveryFilter.searched_by(given)):
             if request.method == "POST":
-                for rows, order in zip(chosen, (("created_at", "id"), ("-attempt_count", "created_at")), strict=True):
+                for rows, order in zip(chosen, (("created_at", "id"), ("next_attempt_at", "id")), strict=True):
                     ids += rows.order_by(*order).values_list("id", flat=True)[: most - len(ids)]
             else:
                 ended, waiting = (rows[: most + 1].count() for rows in chosen)

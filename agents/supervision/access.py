@@ -65,10 +65,10 @@ def give_password(user: User, *, by: User, replaces: str | None, reactivates: bo
 def rename(user: User, *, by: User, **names: str) -> None:
     """Give the person these of `staff.NAMES`. Histories keep what they were called before.
 
-    Raises PersonChanged for somebody whom `by` does not manage any more.
+    Raises PersonChanged for somebody whom `by` does not manage any more, or who is called otherwise by now.
     """
     with transaction.atomic():
-        _check_managed(user, by)
+        _check_managed(user, by, **{name: getattr(user, name) for name in names})
         User.objects.filter(pk=user.pk).update(**names)
         staff.note_changes(user, vars(user), names)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from operator import attrgetter
 from uuid import UUID
@@ -32,12 +32,6 @@ MOST = 200  # orders by one click; the command update_shipments has no limit
 MOST_FOUND = 400  # orders in a preview: many shops may have the same numbers
 # What separates names in a line. Blanks split a line only if all its words are found, because a number may contain one.
 _SIGNS, _BLANKS = re.compile(r"[\t,;،؛]"), re.compile(r"\s+")
-# The ways to read a name, until one finds orders.
-_READINGS: list[Callable[[str], list[str]]] = [
-    lambda name: [name],
-    lambda name: [without_marks(name)],
-    lambda name: numbers_meant(without_marks(name)),
-]
 TARGETS = [(status.value, status.label) for status in shipments.STATUSES]
 
 
@@ -131,37 +125,34 @@ def _distinct(names: Iterable[str]) -> list[str]:
 def find(names: list[str]) -> dict[str, list[Order]]:
     """For each name the orders that it may mean, of every shop; none for a name that matches none.
 
-    A name that matches none as it is written is looked for `without_marks`, and then as `numbers_meant`. With more than
-    MOST_FOUND orders, some are left out.
+    A name is an id or one of the `numbers_meant`. If it has marks around it, they are left out where no order's number
+    has them too. With more than MOST_FOUND orders, some are left out.
     """
-    found: dict[str, list[Order]] = {name: [] for name in names}
-    hits: dict[str, list[Order]] = {}
-    for read in _READINGS:
-        meant = {name: read(name) for name in _missing(found)}
-        hits |= _look_up({*chain.from_iterable(meant.values())} - hits.keys())
-        for name, spellings in meant.items():
-            found[name] = [*dict.fromkeys(order for each in spellings for order in hits[each])]
-    return found
-
-
-def _missing(found: dict[str, list[Order]]) -> list[str]:
-    return [name for name, orders in found.items() if not orders]
-
-
-def _look_up(names: set[str]) -> dict[str, list[Order]]:
-    """For each name the orders with exactly this id or order number: a shop's number may look like an id."""
-    if not names:
-        return {}
-    ids = {name: id_ for name in names if (id_ := values.uuid_or_none(name))}
+    meant = {name: _meant(without_marks(name)) for name in names}
+    keys = set[str | UUID](names).union(*meant.values())
+    ids = [key for key in keys if isinstance(key, UUID)]
     # By account, because that is how the shops' numbers are indexed.
-    by_number = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id__in=names)
-    by_id = Order.live.filter(id__in=ids.values())
-    rows = by_id.values("pk").union(by_number.values("pk")[: MOST_FOUND + 1])
+    shops = Account.objects.filter(live=None).values("pk")
+    by_number = Order.live.filter(account__in=shops, external_id__in=keys.difference(ids))
+    rows = Order.live.filter(id__in=ids).values("pk").union(by_number.values("pk")[: MOST_FOUND + 1])
     orders: dict[str | UUID | None, list[Order]] = defaultdict(list)
     for order in Order.live.filter(pk__in=rows).select_related("account"):
         orders[order.external_id].append(order)
         orders[order.id].append(order)
-    return {name: orders[name] + (orders[ids[name]] if name in ids else []) for name in names}
+    with_marks = {name: orders[name] for name, said in meant.items() if name not in said}
+    return {
+        name: with_marks.get(name) or [*{order.id: order for key in said for order in orders[key]}.values()]
+        for name, said in meant.items()
+    }
+
+
+def _meant(name: str) -> set[str | UUID]:
+    id_ = values.uuid_or_none(name)
+    return {*numbers_meant(name), *([id_] if id_ else [])}
+
+
+def _missing(found: dict[str, list[Order]]) -> list[str]:
+    return [name for name, orders in found.items() if not orders]
 
 
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:

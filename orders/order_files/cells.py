@@ -184,7 +184,7 @@ def _read_absent_fee(body: dict[str, Any], said: str) -> None:
     total: beside it, an empty fee is 0 as well.
     """
     fee = body["shipping_fee"]
-    if (fee == "-" and any(map(str.isalpha, said))) or ("total_amount" in body and fee.lower() in _NO_FEE):
+    if (fee in ("-", "–", "—") and any(map(str.isalpha, said))) or ("total_amount" in body and fee.lower() in _NO_FEE):
         body["shipping_fee"] = "0"
 
 

@@ -477,7 +477,7 @@ def test_amounts_survive_the_database(api, total, fee, price):
         "DA. 2 500": "2500", "DA2500": "2500", "2500 Dinars": "2500", "٢٥٠٠ دينار": "2500",
         "2.500": None, "2,500": None, "2.500.00": None, "2,500,5": None, "0.500,00": None, "0,012,500": None,
         "1.23.456": None, "1.2345,00": None, "2.500,000": None, "DA": None,
-        "Gratuit": "0", "offerte": "0", " FREE ": "0", "\u200fمجاني": "0", "مجانًا": "0", "freed": None,
+        "Gratuit": "0", "offerte": "0", " FREE ": "0", "\u200fمجاني": "0", "مجانًا": "0", "مجاناً": "0", "freed": None,
         "2,500.00,00": None, "dadada 5": None, "2\n500": None, "1 2500": None, "2 500 DA 400 DA": None,
     }.items(),
 )  # fmt: skip

@@ -382,7 +382,7 @@ def test_what_failed_and_waits_for_its_next_attempt_is_resent_too_and_keeps_its_
 ) -> None:
     now = timezone.now()
     failed = write_delivery(webhook, "failed", attempts=4)
-    said = "Those that wait for their next attempt are included."
+    said = "Those that wait for their next attempt are included, after all others."
     assert said not in page(browser, at(webhook, "/resend"))
     waiting, due, new = (
         write_delivery(webhook, attempts=attempts, retries_left=2, next_attempt_at=now + wait)
@@ -413,23 +413,21 @@ def test_more_than_a_click_sends_are_sent_oldest_first(
     assert set(Delivery.objects.filter(status="pending")) == set(rows[1:])
 
 
-def test_of_those_that_wait_too_a_click_sends_the_oldest(
+def test_of_those_that_wait_each_click_sends_others(
     browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those with more attempts behind them are older, though their next one is later."""
-    monkeypatch.setattr(resending, "MOST_AT_ONCE", 2)
+    """Also while they go on failing, after which they wait longer."""
+    monkeypatch.setattr(resending, "MOST_AT_ONCE", 1)
     now = timezone.now()
-    failed = write_delivery(webhook, "failed", attempts=4, created_at=now - timedelta(hours=15))
-    older, newer = (
-        write_delivery(webhook, attempts=attempts, created_at=now - ago, next_attempt_at=now + wait)
-        for attempts, ago, wait in (
-            (3, timedelta(hours=3), timedelta(hours=11)), (1, timedelta(minutes=5), timedelta(minutes=5))
-        )
-    )  # fmt: skip
-    assert "More than 2 deliveries have failed." in page(browser, at(webhook, "/resend"))
-    browser.post(at(webhook, "/resend"))
-    waits = set(Delivery.objects.filter(next_attempt_at__gt=timezone.now()))
-    assert (waits, failed in waits, older in waits) == ({newer}, False, False)
+    failed = write_delivery(webhook, "failed", attempts=4)
+    later, sooner = (
+        write_delivery(webhook, attempts=attempts, next_attempt_at=now + timedelta(hours=hours))
+        for attempts, hours in ((1, 3), (2, 2))
+    )
+    for sent in (failed, sooner, later):
+        browser.post(at(webhook, "/resend"))
+        assert list(Delivery.objects.filter(status="pending", next_attempt_at__lte=timezone.now())) == [sent]
+        Delivery.objects.filter(id=sent.id).update(next_attempt_at=now + timedelta(hours=12), attempt_count=5)
 
 
 def test_what_is_not_included_is_told_with_the_last_click_only(
