@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import pytest
 from django.test import Client
@@ -62,6 +63,7 @@ SWITCHES = [
     "--disable-sync",
 ]
 expect.set_options(timeout=PATIENCE)
+_probed = WeakSet[Page]()
 
 
 def chromium_path() -> str:
@@ -94,12 +96,14 @@ def intercept(page: Page, address: str, handle: Callable[..., Any], **options: A
     """`page.route` on a loaded page, from its very next request on.
 
     Chromium says that it intercepts before the page's own process knows, so a key pressed at once might pass unseen.
+    Once it is known, it stays so: asked again while a page is on its way, the probe may get no answer.
     """
     page.route(address, handle, **options)
-    page.route(f"**{PROBE}", lambda route: route.fulfill(status=204))
-    while page.evaluate("async address => (await fetch(address)).status", PROBE) != 204:
-        pass
-    page.unroute(f"**{PROBE}")
+    if page not in _probed:
+        _probed.add(page)
+        page.route(f"**{PROBE}", lambda route: route.fulfill(status=204))
+        while page.evaluate("async address => (await fetch(address)).status", PROBE) != 204:
+            pass
 
 
 class Visit:
