@@ -14,17 +14,20 @@ DESCRIPTION = {"paths": {"/api/v1/orders": {"get": {"responses": {"200": {}, "40
 
 def test_agreement_is_silent() -> None:
     seen = {("GET", "/api/v1/orders", 200), ("GET", "/api/v1/orders", 401)}
-    seen |= {("PATCH", "/api/v1/orders", 405), ("PATCH", "/api/v1/orders", 404)}
+    seen |= {("PATCH", "/api/v1/orders", 405), ("PATCH", "/api/v1/orders", 404), ("OPTIONS", "/api/v1/orders", 204)}
 
     assert drift(seen, DESCRIPTION) == []
 
 
 def test_what_only_one_of_them_knows_is_told() -> None:
     seen = {("GET", "/api/v1/orders", 200), ("GET", "/api/v1/orders", 418), ("PATCH", "/api/v1/orders", 200)}
+    seen |= {("DELETE", "/api/v1/orders", 204), ("OPTIONS", "/api/v1/orders", 200)}
 
     assert drift(seen, DESCRIPTION) == [
+        "DELETE /api/v1/orders answered 204, which is not described",
         "GET /api/v1/orders answered 418, which is not described",
         "GET /api/v1/orders is described with 401, which no test saw",
+        "OPTIONS /api/v1/orders answered 200, which is not described",
         "PATCH /api/v1/orders answered 200, which is not described",
     ]
 

@@ -22,6 +22,7 @@ SEEN: set[Seen] = set()
 # Statuses with which the service may answer a method that a path does not have: before it looks at the path, or 404 to
 # a live key for a path of test mode.
 _OF_NO_OPERATION = {401, 404, 405, 413, 429, 503}
+_PREFLIGHT = "OPTIONS", 204  # a browser's question, which no operation is (https://fetch.spec.whatwg.org)
 
 
 class Recorder:
@@ -64,7 +65,8 @@ def drift(seen: Iterable[Seen], description: dict[str, Any]) -> list[str]:
         for status in operation["responses"]
     }
     operations = {(method, path) for method, path, _ in described}
-    answered = {each for each in seen if each[:2] in operations or each[2] not in _OF_NO_OPERATION}
+    asked = {each for each in seen if each[::2] != _PREFLIGHT}
+    answered = {each for each in asked if each[:2] in operations or each[2] not in _OF_NO_OPERATION}
     undescribed = [
         f"{verb} {path} answered {code}, which is not described" for verb, path, code in answered - described
     ]
