@@ -132,12 +132,21 @@ DIVISIONS = {
     "hour": gettext_lazy("By hour"),
 }
 _BY_NAME = {column.name: column for column in COLUMNS}
-# The file's columns: figures of the page or of a row, times in minutes.
+# The file's columns: figures of the page or of a row, times in minutes. Those that are no figure of the page by their
+# own name have a heading here, or are orders or amounts of a status.
 CSV_COLUMNS = [
     "calls", "reached", "contact_rate", "confirmed", "canceled", "decisions", "confirmation_rate", "calls_per_decision",
     "first_call", "decision", "promises", "kept", "kept_rate", "delivered", "returned", "return_rate",
     "confirmed_amount", "canceled_amount", "delivered_amount", "returned_amount",
 ]  # fmt: skip
+CSV_HEADINGS = {
+    "reached": gettext_lazy("Answered"),
+    "first_call": gettext_lazy("To the first call (minutes)"),
+    "decision": gettext_lazy("To the decision (minutes)"),
+    "promises": gettext_lazy("Promised calls"),
+    "kept": gettext_lazy("Promised calls made in time"),
+    "return_rate": gettext_lazy("Return rate"),
+}
 
 
 class FiguresForm(PeriodForm):
@@ -201,7 +210,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @for_supervisors
 def as_csv(request: HttpRequest) -> HttpResponseBase:
-    """All rows of the page as a CSV file. The first line is the total."""
+    """All rows of the page as a CSV file, with the page's words as headings. The first line is the total."""
     form = FiguresForm(request.GET)
     if not form.is_valid():
         return page(request)
@@ -210,10 +219,10 @@ def as_csv(request: HttpRequest) -> HttpResponseBase:
     names = _names([row.key for row in summary.rows], chosen["by"])
     # Days are in ISO format, for spreadsheets.
     texts = [row.key if chosen["by"] == "day" else names[row.key].text for row in summary.rows]
-    named = [("all", summary.total), *zip(texts, summary.rows, strict=True)]
+    named = [(_("All"), summary.total), *zip(texts, summary.rows, strict=True)]
     if summary.others:
         named.append((_("All others"), summary.others))
-    header = [chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)]
+    header = [DIVISIONS[chosen["by"]], *map(_csv_heading, CSV_COLUMNS)]
     lines = [[name, *(_csv_value(row, column) for column in CSV_COLUMNS)] for name, row in named]
     return table_answer(request, f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv", header, lines)
 
@@ -361,6 +370,14 @@ def _day_chart(column: Column, rows: list[Figures], chosen: dict[str, Any]) -> c
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
         bars.append(column.bar(f"{day:%d/%m}", row, column.short(row)))
     return charts.days(bars, unit=column.kind.unit)
+
+
+def _csv_heading(name: str) -> str:
+    happened = name.removesuffix("_amount")
+    if happened not in Status.values:
+        return str(CSV_HEADINGS.get(name) or _BY_NAME[name].title)
+    label = str(Status(happened).label)
+    return label if happened == name else f"{label} ({_('DA')})"
 
 
 def _csv_value(row: Figures, name: str) -> Any:

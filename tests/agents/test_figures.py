@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.html import escape
+from django.utils.translation import gettext
 
 from agents.supervision import medians, performance, summing
 from agents.supervision.figures import COLUMNS, DIVISIONS
@@ -249,7 +250,7 @@ def test_what_is_behind_the_first_names_is_one_row_at_the_end(
 
     def rows(by: str) -> list[tuple[str, str]]:
         found = read_records(browser.get(f"{PAGE}csv/", query | {"by": by}).getvalue())
-        return [(row["calls"], row["first_call_minutes"], row[by]) for row in found][1:]
+        return [(row["Calls"], row["To the first call (minutes)"], row[f"By {by}"]) for row in found][1:]
 
     shop = product.account.name
     assert rows("source") == [("4", "63.0", "Foulard"), ("3", "62.0", "Voile"), ("3", "61.0", "All others")]
@@ -278,7 +279,7 @@ def test_a_line_called_like_a_products_id_is_not_taken_for_it(
     browser = browser_of(supervisor)
     query = {"first": "2026-03-02", "last": "2026-03-02", "by": "product"}
     found = read_records(browser.get(f"{PAGE}csv/", query).getvalue())[1:]
-    assert {(row["product"], row["calls"]) for row in found} == {
+    assert {(row["By product"], row["Calls"]) for row in found} == {
         (str(product.id), "1"), (f"Robe · {charlie.name}", "1")
     }  # fmt: skip
     page = browser.get(PAGE, query).content.decode()
@@ -391,18 +392,33 @@ def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User) -> N
     response = browser_of(supervisor).get(f"{PAGE}csv/", query)
     assert response.headers["Content-Disposition"] == 'attachment; filename="figures-agent-2026-03-02-2026-03-02.csv"'
     rows = read_csv(response.getvalue())
-    assert rows[0][:4] == ["agent", "calls", "reached", "contact_rate"]
-    assert [row[0] for row in rows[1:]] == ["all", '\'=HYPERLINK("http://evil.example")']
+    assert rows[0][:4] == ["By agent", "Calls", "Answered", "Contact rate"]
+    assert [row[0] for row in rows[1:]] == ["All", '\'=HYPERLINK("http://evil.example")']
     cells = dict(zip(rows[0], rows[2], strict=True))
-    assert (cells["calls"], cells["confirmed"], cells["confirmation_rate"]) == ("1", "1", "1.0")
-    assert (cells["first_call_minutes"], cells["decision_minutes"], cells["kept_rate"]) == ("60.0", "90.0", "")
+    assert (cells["Calls"], cells["Confirmed"], cells["Confirmation rate"]) == ("1", "1", "1.0")
+    waits = cells["To the first call (minutes)"], cells["To the decision (minutes)"]
+    assert (*waits, cells["Promises kept"]) == ("60.0", "90.0", "")
 
 
 def test_the_file_has_semicolons_in_french(supervisor: User) -> None:
     browser = browser_of(supervisor)
     browser.cookies["django_language"] = "fr"
     text = browser.get(f"{PAGE}csv/", {"by": "agent"}).getvalue().decode("utf-8-sig")
-    assert text.startswith("agent;calls;")
+    assert text.startswith("Par agent;Appels;A répondu;")
+    assert "\r\nTout;" in text
+
+
+@pytest.mark.parametrize("language", ["ar-dz", "fr", "en"])
+def test_each_column_of_the_file_has_the_pages_word_and_no_two_the_same(supervisor: User, language: str) -> None:
+    browser = browser_of(supervisor)
+    browser.cookies["django_language"] = language
+    header = browser.get(f"{PAGE}csv/").getvalue().decode("utf-8-sig").splitlines()[0]
+    words = header.split("," if language == "en" else ";")
+    assert len(set(words)) == len(words) == 21
+    assert "_" not in header
+    with translation.override(language):
+        some = {gettext("Return rate"), gettext("Promises kept"), f"{gettext('Delivered')} ({gettext('DA')})"}
+    assert some < set(words)
 
 
 def test_scales_have_round_numbers() -> None:
