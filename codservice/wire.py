@@ -3,7 +3,7 @@
 import json
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -22,6 +22,14 @@ from codservice.values import AMOUNT_SCHEMA, UUID_SCHEMA
 Amount = Annotated[Decimal, Meta(description="DZD", extra_json_schema=AMOUNT_SCHEMA)]
 Id = Annotated[UUID, Meta(extra_json_schema=UUID_SCHEMA)]
 Moment = Annotated[datetime, Meta(tz=True)]
+
+
+def one_of(words: Iterable[str]) -> Meta:
+    """The words of a field that others may join (docs/changes.md): clients made of an `enum` would fail at these."""
+    known = [str(word) for word in words]
+    said = ", ".join(f"`{word}`" for word in known)
+    return Meta(description=f"One of {said}; others may come.", examples=known)
+
 
 MAX_BODY = 1024 * 1024  # bytes (docs/limits.md)
 MAX_DEPTH = 20

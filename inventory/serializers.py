@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from codservice.api.fields import Amount, Body, Boolean, CanonicalUUID, Entries, Integer, Link, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
-from codservice.wire import Id, Moment
+from codservice.wire import Id, Moment, one_of
 from inventory.catalog import Done, Draft, Saved
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT
 from inventory.stock import Reason, Refusal, Result, Update
@@ -155,7 +155,7 @@ class StockErrorBody(Struct, kw_only=True):
     index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="The entry's position in `updates`, from 0.")]
     sku: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
     id: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
-    error: Annotated[str, Meta(extra_json_schema={"enum": list(Reason)})]
+    error: Annotated[str, one_of(Reason)]
     message: str
 
 
@@ -193,9 +193,7 @@ class SavedProductBody(Struct):
 class ProductErrorBody(Struct, kw_only=True):
     index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="The entry's position in `products`, from 0.")]
     sku: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
-    error: Annotated[
-        str, Meta(extra_json_schema={"enum": [Reason.INVALID_QUANTITY, Reason.INVALID_ENTRY, Reason.DUPLICATE]})
-    ]
+    error: Annotated[str, one_of([Reason.INVALID_QUANTITY, Reason.INVALID_ENTRY, Reason.DUPLICATE])]
     message: str
 
 

@@ -1,6 +1,6 @@
 """Batches of orders (docs/orders.md): many imports in one request, each with its own outcome."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -9,7 +9,7 @@ from codservice.accounts.actor import Actor
 from codservice.api.error_answers import Error
 from codservice.api.fields import read_body
 from codservice.errors import Invalid
-from codservice.wire import Id
+from codservice.wire import Id, one_of
 from orders import importing, serializers
 from orders.bodies import OrderStatus
 from orders.importing import DuplicateExternalId
@@ -27,7 +27,7 @@ class BatchCreatedBody(Struct):
 class BatchErrorBody(Struct):
     index: _Index
     external_id: Annotated[str | None, Meta(description="As an import would keep it; null if it cannot be used.")]
-    error: Literal["validation_failed", "duplicate"]
+    error: Annotated[str, one_of([Invalid.code, "duplicate"])]
     message: str
     errors: Annotated[
         dict[str, list[str]],

@@ -33,11 +33,17 @@ MOST_WEBHOOKS = 10  # an account may have 20
 
 @schemathesis.hook
 def before_load_schema(context: Any, raw_schema: dict[str, Any]) -> None:
-    """Leave a format out that a pattern implies: schemathesis would long search for text that breaks it alone."""
+    """Leave a format out that a pattern implies: schemathesis would long search for text that breaks it alone.
+
+    Words that others may join are no others here, so that answers with unknown ones are found.
+    """
     for schema in raw_schema["components"]["schemas"].values():
         for field in schema.get("properties", {}).values():
             if field.get("format") == "uri" and "pattern" in field:
                 del field["format"]
+            for words in (field, field.get("items", {})):
+                if "examples" in words:
+                    words["enum"] = words["examples"]
 
 
 @schemathesis.hook

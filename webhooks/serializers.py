@@ -12,7 +12,7 @@ from codservice.api.fields import Body, Boolean, Strict, Text, Word, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.form_fields import MomentField as FilterMoment
-from codservice.wire import Id, Moment
+from codservice.wire import Id, Moment, one_of
 from webhooks import feed, receivers
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
@@ -125,7 +125,7 @@ def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
 class WebhookBody(Struct):
     id: Id
     url: Annotated[str, Meta(description="The normalised URL that deliveries are sent to.")]
-    events: list[Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]]
+    events: list[Annotated[str, one_of(Event.Kind.values)]]
     is_active: bool
     signing_secret_hint: Annotated[str, Meta(description="The secret's first 10 characters.")]
     description: Annotated[str, Meta(description="Your own note about it, if there is one.")] | UnsetType = UNSET
@@ -161,7 +161,7 @@ class DeliveryBody(Struct):
     event_id: Annotated[
         Id, Meta(description="`X-Service-Event-Id`, the event's `id` in the feed; pings are not there.")
     ]
-    event: Annotated[str, Meta(extra_json_schema={"enum": Event.KINDS})]
+    event: Annotated[str, one_of(Event.KINDS)]
     status: Annotated[str, Meta(extra_json_schema={"enum": Delivery.Status.values})]
     attempt_count: int
     next_attempt_at: Annotated[Moment | None, Meta(description="When a pending delivery is tried next.")]
@@ -178,7 +178,7 @@ class FeedEventBody(Struct):
     """An event of the feed: the bytes that webhooks receive, preceded by the event's id."""
 
     id: Annotated[Id, Meta(description="`X-Service-Event-Id`")]
-    event: Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]
+    event: Annotated[str, one_of(Event.Kind.values)]
     timestamp: Annotated[Moment, Meta(description="The time of the change.")]
     data: Annotated[dict[str, Any], Meta(description="The `data` that webhooks receive.")]
 

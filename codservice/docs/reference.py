@@ -260,12 +260,12 @@ class _Reader:
         schema = self._resolved(schema)
         if "anyOf" in schema and "properties" not in schema:
             return self._example(schema["anyOf"][0], name)
-        if allowed := [schema["const"]] if "const" in schema else schema.get("enum"):
+        if allowed := [schema["const"]] if "const" in schema else _known(schema):
             return next((sample for sample in self.samples[name] if sample in allowed), allowed[0])
         kind = next((each for each in _types(schema) if each != "null"), "null")
         if kind == "object":
             fields = schema.get("properties", {})
-            values = {key: self._resolved(part).get("enum") for key, part in fields.items()}
+            values = {key: _known(self._resolved(part)) for key, part in fields.items()}
             alike = (each for each in self.objects if each.keys() == fields.keys())
             same = (each for each in alike if all(each[key] in values[key] for key in fields if values[key]))
             return next(same, None) or {key: self._example(part, key) for key, part in fields.items()}
@@ -282,6 +282,11 @@ class _Reader:
 def _given(body: dict[str, Any]) -> Any:
     """The description's own example of a body, or None."""
     return next((each["value"] for each in body.get("examples", {}).values()), None)
+
+
+def _known(schema: dict[str, Any]) -> list[Any] | None:
+    """The values that there are, also where others may come."""
+    return schema.get("enum") or schema.get("examples")
 
 
 def _is_a(kind: str, value: Any) -> bool:

@@ -24,11 +24,13 @@ from jsonschema import Draft202012Validator
 from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.api.schema import description as describe
+from inventory.stock import Reason
 from orders import lifecycle
 from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
 from tests.harness.client import new_key
 from tests.harness.description import Checker, described, parsed
 from webhooks import receivers
+from webhooks.models import Event
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -258,6 +260,28 @@ def test_null_stands_beside_a_choice_that_may_be_null(description, schema, name)
     choice, null = description["components"]["schemas"][schema]["properties"][name]["anyOf"]
 
     assert (choice["type"], None in choice["enum"], null) == ("string", False, {"type": "null"})
+
+
+def test_words_that_others_may_join_are_told_and_left_open(description):
+    """By docs/changes.md kinds of events and codes in `error` may come: a client made of an `enum` would fail then."""
+    told = {}
+    for name, schema in description["components"]["schemas"].items():
+        for field in schema.get("properties", {}).keys() & {"event", "events", "error"}:
+            part = schema["properties"][field]
+            if not name.endswith("Request"):
+                assert "enum" not in json.dumps(part), (name, field)
+                told[name, field] = part.get("items", part).get("examples")
+
+    assert told.pop(("Error", "error")) == told.pop(("ValidationFailed", "error")) is None
+    assert told.pop(("OrderBatchRefusedBody", "error")) is None  # one of all codes, which docs/errors.md lists
+    assert told == {
+        ("FeedEventBody", "event"): Event.Kind.values,
+        ("WebhookBody", "events"): Event.Kind.values,
+        ("DeliveryBody", "event"): [*Event.Kind.values, "ping"],
+        ("BatchErrorBody", "error"): ["validation_failed", "duplicate"],
+        ("StockErrorBody", "error"): list(Reason),
+        ("ProductErrorBody", "error"): ["invalid_quantity", "invalid_entry", "duplicate"],
+    }
 
 
 def test_empty_parameters_are_described_where_they_are_taken(description):

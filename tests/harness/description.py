@@ -59,7 +59,7 @@ class Checker:
 
 
 def closed(schema: Any) -> Any:
-    """The schema without additional properties, so that every field must be described."""
+    """The schema without additional properties and other words, so that every field and word must be described."""
     if isinstance(schema, list):
         return [closed(entry) for entry in schema]
     if not isinstance(schema, dict):
@@ -67,4 +67,6 @@ def closed(schema: Any) -> Any:
     schema = {name: closed(value) for name, value in schema.items()}
     if "properties" in schema and schema.get("type") == "object":
         schema.setdefault("additionalProperties", False)
+    if isinstance(schema.get("examples"), list):  # the words that others may join
+        schema.setdefault("enum", schema["examples"])
     return schema
