@@ -51,7 +51,12 @@ function import_file(string $path): int
 {
     $failed = 0;
     // Not as arrays: of those that are empty PHP does not know whether they were lists or objects.
-    foreach (json_decode(file_get_contents($path), false, 512, JSON_THROW_ON_ERROR) as $order) {
+    foreach (json_decode(file_get_contents($path), false, 512, JSON_THROW_ON_ERROR) as $index => $order) {
+        if (!isset($order->external_id) || $order->external_id === '') { // it might be imported twice
+            fprintf(STDERR, "order %d has no external_id; not sent\n", $index + 1);
+            $failed++;
+            continue;
+        }
         [$status, $body] = import_order($order);
         if ($status === 201) {
             echo $order->external_id, ' ', json_decode($body)->id, "\n";

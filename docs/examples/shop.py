@@ -80,7 +80,11 @@ def import_file(path):
     with open(path, encoding="utf-8") as file:
         orders = json.load(file)
     failed = 0
-    for order in orders:
+    for place, order in enumerate(orders, 1):
+        if order.get("external_id") in (None, ""):  # it might be imported twice
+            print(f"order {place} has no external_id; not sent", file=sys.stderr)
+            failed += 1
+            continue
         try:
             print(order["external_id"], import_order(order)["id"], flush=True)
         except (Refused, OSError) as problem:

@@ -183,6 +183,22 @@ def test_what_is_refused_is_told_and_not_sent_again(shop: Callable[..., Any], fr
     assert Order.objects.get(account=account).external_id == "2"
 
 
+def test_an_order_without_its_number_is_told_and_the_next_has_its_turn(
+    shop: Callable[..., Any], front: Callable[..., Front]
+) -> None:
+    account = AccountFactory()
+    calm = front()
+    nameless = order_body()
+    orders = [nameless, nameless | {"external_id": None}, nameless | {"external_id": ""}, order_body(external_id="2")]
+
+    done = shop(orders, calm.url, new_key(account))
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [f"order {place} has no external_id; not sent" for place in (1, 2, 3)]
+    assert done.stdout == f"2 {Order.objects.get(account=account).id}\n"
+    assert len(calm.seen) == 1
+
+
 def test_what_was_refused_is_taken_when_it_has_been_corrected(
     shop: Callable[..., Any], front: Callable[..., Front]
 ) -> None:  # fmt: skip
