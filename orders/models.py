@@ -88,7 +88,10 @@ def has_phone(phone: str) -> Q:
 
 
 def numbers_meant(text: str) -> list[str]:
-    """The shops' order numbers that people mean by `text`: in either case, and with or without Shopify's `#`."""
+    """The shops' order numbers that people mean by `text`: with or without Shopify's `#`, and in either case.
+
+    One with capitals amid small letters (`ShopOrder7`) is meant only as it is written.
+    """
     bare = text.removeprefix("#")
     cases = {bare, bare.upper(), bare.lower(), bare.title()}
     return [f"{mark}{each}" for mark in ("", "#") for each in cases]

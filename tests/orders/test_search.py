@@ -169,11 +169,11 @@ def test_a_second_phone_is_found_when_it_is_whole(alice: Account, is_indexed: bo
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_indexed", [False, True])
 def test_a_number_is_found_as_people_type_it(alice: Account, is_indexed: bool) -> None:
-    shopify, named, demo, small, mixed, *_ = orders_of(alice, Random(1), STEP, "A")
+    shopify, named, demo, small, mixed, camel, *_ = orders_of(alice, Random(1), STEP, "A")
     if is_indexed:
         index_texts()
-    numbers = ("#1004", "#EN1005", "DEMO-1-12", "wc-7", "Cmd-8")
-    for order, number in zip((shopify, named, demo, small, mixed), numbers, strict=True):
+    numbers = ("#1004", "#EN1005", "DEMO-1-12", "wc-7", "Cmd-8", "ShopOrder7")
+    for order, number in zip((shopify, named, demo, small, mixed, camel), numbers, strict=True):
         Order.objects.filter(pk=order.pk).update(external_id=number)
     for typed, order in (
         ("1004", shopify),
@@ -188,9 +188,10 @@ def test_a_number_is_found_as_people_type_it(alice: Account, is_indexed: bool) -
         ("Wc-7", small),
         ("cmd-8", mixed),
         ("CMD-8", mixed),
+        ("ShopOrder7", camel),
     ):
         assert found(alice, typed) == [order.pk], typed
-    for typed in ("#100", "###1004", "N1005", "DEMO", "EMO-1-12"):
+    for typed in ("#100", "###1004", "N1005", "DEMO", "EMO-1-12", "shoporder7"):
         assert found(alice, typed) == [], typed
 
 
