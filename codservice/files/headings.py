@@ -55,6 +55,17 @@ def key(heading: str) -> str:
     return " ".join(word for word in words(heading) if word not in _ARTICLES)
 
 
+# What a form adds to a heading, usually in brackets: that a cell must be filled, or need not be.
+_HINTS = {
+    key(hint)
+    for hint in (
+        "obligatoire", "champ obligatoire", "requis", "requise", "facultatif", "facultative", "optionnel",
+        "optionnelle", "si applicable", "required", "mandatory", "optional", "إجباري", "إجبارية", "إلزامي", "إلزامية",
+        "مطلوب", "مطلوبة", "ضروري", "اختياري", "اختيارية",
+    )
+}  # fmt: skip
+
+
 @cache
 def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str], list[dict[str, str]]]:
     """Three kinds of lookup from a heading's key to a column's name: of listed headings; of labels; and a list of both
@@ -69,14 +80,15 @@ def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str],
     return listed_names, label_names, vague
 
 
-def _parts(heading: str) -> set[str]:
-    """The keys of a heading's parts, without currencies."""
-    return {key(part) for part in _PARTS.split(heading[:MOST_READ])} - {""} - _CURRENCY
+def _parts(heading: str) -> list[str]:
+    """The keys of a heading's parts, without hints. Joined by blanks they are the whole heading's key."""
+    keys = map(key, _PARTS.split(heading[:MOST_READ]))
+    return [part for part in keys if part and part not in _HINTS]
 
 
-def _in_parts(parts: set[str], known: dict[str, str]) -> str:
-    """The column that all parts of a heading mean. Empty if they do not all mean the same."""
-    names = {known.get(part, "") for part in parts}
+def _in_parts(parts: Sequence[str], known: dict[str, str]) -> str:
+    """The column that all parts of a heading mean, but for currencies. Empty if they do not all mean the same."""
+    names = {known.get(part, "") for part in {*parts} - _CURRENCY}
     return names.pop() if len(names) == 1 else ""
 
 
@@ -113,7 +125,8 @@ def by_cells(
 
 def _is_vague(heading: str, column: Column) -> bool:
     vague = {*map(key, column.vague)}
-    return key(heading) in vague or _parts(heading) <= vague
+    parts = _parts(heading)
+    return " ".join(parts) in vague or {*parts} - _CURRENCY <= vague
 
 
 def _in_all_languages(text: Any) -> list[str]:
@@ -130,15 +143,15 @@ def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
     A column's own name wins over other headings, a listed heading over a label (`Stock` over `In stock?`), and then the
     left one over the right one. A heading with `#` is a number, so it never means a name: `Item #`. Next come headings
     whose parts all mean the same, such as `Prix (DA)` or `الولاية (Wilaya)`. Vague ones come last, such as `Montant`,
-    which gives way to `Total` or `À encaisser`.
+    which gives way to `Total` or `À encaisser`. Hints such as `(obligatoire)` do not count.
     """
     names = {column.name for column in columns}
     own = [name if (name := heading.strip().lower().replace(" ", "_")) in names else "" for heading in headings]
-    keys = [key(heading) for heading in headings]
+    parts = [_parts(heading) for heading in headings]
+    keys = [" ".join(each) for each in parts]
     told = [column for column in columns if column.rest_of not in own]
     beside = {heading: column.name for column in told for heading, other in column.beside if other in keys}
     listed, labels, vague = _known(columns)
-    parts = [_parts(heading) for heading in headings]
     ways = [own, *([each.get(key, "") for key in keys] for each in (beside, listed, labels))]
     for each in vague:
         ways += [[each.get(key, "") for key in keys], [_in_parts(part, each) for part in parts]]

@@ -1,6 +1,7 @@
 """The columns of a file of orders, what they are called, and what they are about."""
 
 from collections.abc import Mapping
+from itertools import product
 
 from django.utils.translation import gettext_lazy as _
 
@@ -16,6 +17,9 @@ _REST_AND_NAME = (
     ("last name billing", "first name billing"), ("nom facturation", "prenom facturation"),
     ("nom famille facturation", "prenom facturation"), ("لقب", "اسم"),
 )  # fmt: skip
+_DESK = ("stop desk", "stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")
+_YES_OR_NO = ("oui non", "oui ou non", "yes no", "1 0", "0 1", "نعم لا", "نعم أو لا",
+              "si oui mettez oui sinon laissez vide")  # fmt: skip
 
 COLUMNS = (
     Column(
@@ -105,7 +109,7 @@ COLUMNS = (
         fits=delivery_cells.kind_in,
         instead_of="shipping_fee",
     ),
-    Column("stop_desk", _("Stop desk (yes or no)"), ("stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")),
+    Column("stop_desk", _("Stop desk (yes or no)"), (*_DESK, *map(" ".join, product(_DESK, _YES_OR_NO)))),
     Column(
         "product_name",
         _("Product"),

@@ -21,8 +21,10 @@ HEADER = ("N° commande", "Nom du client", "Téléphone", "Wilaya", "Adresse", "
 # The headings of a courier's import file.
 ECOTRACK = (
     "reference commande,nom et prenom du destinataire*,telephone*,telephone 2,code wilaya*,wilaya de livraison,"
-    "commune de livraison*,adresse de livraison*,produit*,poids (kg),montant du colis*,remarque,FRAGILE,ECHANGE,"
-    "PICK UP,RECOUVREMENT,STOP DESK,Lien map"
+    "commune de livraison*,adresse de livraison*,produit*,poids (kg),montant du colis*,remarque,"
+    "FRAGILE\n( si oui mettez OUI sinon laissez vide ),ESSAYAGE PERMI\n( si oui mettez OUI sinon laissez vide ),"
+    "ECHANGE\n( si oui mettez OUI sinon laissez vide ),PICK UP\n( si oui mettez OUI sinon laissez vide ),"
+    "STOP DESK\n( si oui mettez OUI sinon laissez vide ),Lien map"
 )
 
 

@@ -74,6 +74,19 @@ def test_headings_of_before_are_known(heading: str, name: str) -> None:
         ("Commune / Ville", "customer_commune"),
         ("الولاية (Wilaya)", "customer_wilaya"),
         ("Téléphone - الهاتف", "customer_phone"),
+        # Hints to who fills the file in say nothing.
+        ("Quantité (obligatoire)", "quantity"),
+        ("Taille (optionnel)", "size"),
+        ("Téléphone 2 (facultatif)", "customer_phone_2"),
+        ("Notes [optional]", "notes"),
+        ("الاسم (إجباري)", "customer_name"),
+        ("البلدية (اختياري)", "customer_commune"),
+        ("Montant du colis (DA) (obligatoire)", "total_amount"),
+        ("Stop-desk (oui/non)", "stop_desk"),
+        ("StopDesk (1/0)", "stop_desk"),
+        ("(obligatoire)", ""),
+        # A yes or no tells neither a fee nor a stock.
+        ("Livraison (oui/non)", ""),
         # A heading whose parts mean different things matches nothing.
         ("Prix (facebook)", ""),
         ("Adresse (e-mail)", ""),
@@ -332,6 +345,15 @@ YALIDINE = (
 )
 
 
+ECOTRACK_BEFORE = (
+    "reference commande,nom et prenom du client \r\n(obligatoire),telephone \r\n(obligatoire),telephone 2,"
+    "adresse de livraison\r\n (obligatoire),commune de livraison,montant du colis \r\n(obligatoire),"
+    "code wilaya \r\n(obligatoire),produit,remarque,poids\r\n( en kg ),"
+    "PICK UP\r\n( si oui mettez OUI sinon laissez vide ),STOP DESK\r\n( si oui mettez OUI sinon laissez vide ),"
+    "Code de station ( obligatoire si stopdesk = OUI )"
+)
+
+
 ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Total,Note"
 
 
@@ -348,13 +370,20 @@ ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Tot
           "customer_phone": "telephone*", "customer_phone_2": "telephone 2", "customer_wilaya": "wilaya de livraison",
           "customer_commune": "commune de livraison*", "customer_address": "adresse de livraison*",
           "product_name": "produit*", "total_amount": "montant du colis*", "notes": "remarque",
-          "stop_desk": "STOP DESK"}),
+          "stop_desk": "STOP DESK\n( si oui mettez OUI sinon laissez vide )"}),
+        (ECOTRACK_BEFORE,
+         {"external_id": "reference commande", "customer_name": "nom et prenom du client \r\n(obligatoire)",
+          "customer_phone": "telephone \r\n(obligatoire)", "customer_phone_2": "telephone 2",
+          "customer_address": "adresse de livraison\r\n (obligatoire)", "customer_commune": "commune de livraison",
+          "total_amount": "montant du colis \r\n(obligatoire)", "customer_wilaya": "code wilaya \r\n(obligatoire)",
+          "product_name": "produit", "notes": "remarque",
+          "stop_desk": "STOP DESK\r\n( si oui mettez OUI sinon laissez vide )"}),
         (ZR,
          {"customer_name": "Nom client", "customer_phone": "Téléphone A", "customer_phone_2": "Téléphone B",
           "customer_address": "Adresse", "customer_wilaya": "Wilaya", "customer_commune": "Commune",
           "total_amount": "Total", "notes": "Note"}),
     ],
-    ids=["Yalidine", "EcoTrack", "ZR"],
+    ids=["Yalidine", "EcoTrack", "EcoTrack before", "ZR"],
 )  # fmt: skip
 def test_the_columns_of_lists_for_couriers_are_known(header: str, expected: dict[str, str]) -> None:
     found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
@@ -366,6 +395,7 @@ def test_the_columns_of_lists_for_couriers_are_known(header: str, expected: dict
     [
         ("Nom,Prénom,Tél", "customer_name,customer_name_2,customer_phone"),
         ("Prénom,Nom", "customer_name_2,customer_name"),
+        ("Prénom (facultatif),Nom (obligatoire)", "customer_name_2,customer_name"),
         ("Nom de famille,Prénom", "customer_name_2,customer_name"),
         ("Nom du client,Prénom du client", "customer_name,customer_name_2"),
         ("firstname,familyname", "customer_name,customer_name_2"),
