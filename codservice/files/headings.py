@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -99,11 +99,12 @@ def by_cells(
 
     A column without a clear heading is placed where most cells of `rows` fit it, if there is only one such place that
     no other column has, or else where the column is that it may stand `instead_of`. That one is then where its next
-    heading is. If the cells under a column's vague heading do not fit, it is not there.
+    heading is. If the cells under a column's vague heading do not fit, it is not there. A column that is empty in
+    `rows` gives way to its next heading over cells that are not, unless these may be another's that is `instead_of` it.
     """
-    found = dict(found)
     cells = [[row[place] for row in rows if place < len(row) and row[place]] for place in range(len(titles))]
     by_name = {column.name: column for column in columns}
+    found = found | _filled_instead(found, titles, cells, columns)
     vague = {place for name, place in found.items() if _is_vague(titles[place], by_name[name])}
     for column in columns:
         place, fits = found.get(column.name), column.fits
@@ -117,10 +118,26 @@ def by_cells(
                 found[column.name] = free.pop()
             elif not free and found.get(other) in fitting & vague:
                 place = found[column.name] = found.pop(other)
-                rest = meant(["" if each == place else title for each, title in enumerate(titles)], columns)
+                rest = _meant_without({place}, titles, columns)
                 if other in rest and (next_place := rest.index(other)) not in found.values():
                     found[other] = next_place
     return found
+
+
+def _filled_instead(
+    found: dict[str, int], titles: Sequence[str], cells: Sequence[Sequence[str]], columns: tuple[Column, ...]
+) -> dict[str, int]:
+    """The places of the next headings of columns that were found without any of their `cells`."""
+    empty = {name: place for name, place in found.items() if not cells[place]}
+    for column in columns:
+        empty.pop(column.instead_of, None)
+    rest = _meant_without({*empty.values()}, titles, columns) if empty else []
+    taken = {*found.values()}
+    return {name: place for place, name in enumerate(rest) if name in empty and cells[place] and place not in taken}
+
+
+def _meant_without(places: Container[int], titles: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
+    return meant(["" if place in places else title for place, title in enumerate(titles)], columns)
 
 
 def _is_vague(heading: str, column: Column) -> bool:

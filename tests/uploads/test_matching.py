@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from codservice.accounts.models import Account
-from codservice.files.headings import meant
+from codservice.files.headings import by_cells, meant
 from codservice.uploads.models import Upload
 from orders.models import Order
 from orders.order_files.columns import COLUMNS
@@ -554,6 +554,30 @@ def test_cells_say_whether_a_column_about_delivery_holds_its_type_or_its_fee(
     assert (places.get("delivery_type"), places.get("shipping_fee")) == (delivery, fee)
     if delivery == "Livraison" and fee is None:
         assert take_in(browser, upload).counts["refused"] == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "expected"),
+    [
+        # EcoTrack asks for the wilaya's number, and not for its name.
+        ("code wilaya*,wilaya de livraison", ["16", ""], {"customer_wilaya": "code wilaya*"}),
+        ("code wilaya*,wilaya de livraison", ["16", "Alger"], {"customer_wilaya": "wilaya de livraison"}),
+        ("code wilaya*,wilaya de livraison", ["", ""], {"customer_wilaya": "wilaya de livraison"}),
+        ("Note,Remarque", ["", "Après 17 h"], {"notes": "Remarque"}),
+        ("Nom,Prénom", ["", "Amine"], {"customer_name": "Nom", "customer_name_2": "Prénom"}),
+        # It may be a courier's name.
+        ("Frais de livraison,Livraison", ["", "Yalidine"], {"shipping_fee": "Frais de livraison"}),
+        ("Frais de livraison,Livraison", ["", "Domicile"], {"delivery_type": "Livraison"}),
+        ("Tél,Numéro", ["", "101"], {"customer_phone": None}),
+    ],
+)  # fmt: skip
+def test_an_empty_column_gives_way_to_one_that_says_it_less_clearly(
+    header: str, cells: list[str], expected: dict[str, str | None]
+) -> None:
+    titles = header.split(",")
+    matched = {name: place for place, name in enumerate(meant(titles, COLUMNS)) if name}
+    found = by_cells(matched, titles, [cells, [""] * len(titles)], COLUMNS)
+    assert {name: titles[found[name]] if name in found else None for name in expected} == expected
 
 
 def test_desks_for_sale_are_no_delivery_type(browser: Client) -> None:
