@@ -80,10 +80,14 @@ def test_a_delivery_is_known_by_the_words_of_our_pages_and_of_our_sentences(brow
 
 
 def test_a_delivery_is_known_by_the_words_of_algerian_shops(browser: Client) -> None:
-    homes = ("Livraison à domicile", "التوصيل إلى المنزل", "توصيل للمنزل", "للبيت")
+    homes = (
+        "Livraison à domicile", "التوصيل إلى المنزل", "توصيل للمنزل", "للبيت", "توصيل إلى باب المنزل", "توصيل منزلي",
+        "لباب المنزل", "الدار",
+    )  # fmt: skip
     desks = (
         "Livraison au bureau", "Au bureau", "Stop-Desk", "التوصيل للمكتب", "إلى المكتب", "مكتب", "ستوب ديسك",
-        "نقطة استلام",
+        "نقطة استلام", "Livraison bureau", "Relais", "استلام من المكتب", "livraison stopdesk",
+        "Livraison au stop desk", "En agence", "retrait au bureau", "Retrait en point relais",
     )  # fmt: skip
     rows = [[*row(number), word] for number, word in enumerate((*homes, *desks))]
     take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
