@@ -5,10 +5,12 @@ import time
 
 import pytest
 from django.test import Client
+from django.utils.translation import override
 
 from codservice.accounts.models import Account
 from codservice.files.headings import by_cells, meant
 from codservice.uploads.models import Upload
+from orders import export
 from orders.models import Order
 from orders.order_files.columns import COLUMNS
 from tests.harness.client import browser_of
@@ -61,6 +63,18 @@ def test_what_is_numbered_is_no_name() -> None:
 )
 def test_headings_of_before_are_known(heading: str, name: str) -> None:
     assert meant([heading], COLUMNS) == [name]
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
+def test_the_headings_of_our_list_of_orders_are_known(language: str) -> None:
+    """But for what only we say of an order, and the codes of places that have a name beside them."""
+    unread = {"order_id", "status", "cancel_reason", "wilaya_code", "commune_code"}
+    read = {"items": "product_name", "wilaya": "customer_wilaya", "commune": "customer_commune"}
+    with override(language):
+        found = meant([str(label) for label in export.COLUMNS.values()], COLUMNS)
+    assert dict(zip(export.COLUMNS, found, strict=True)) == {
+        name: "" if name in unread or name.endswith("_at") else read.get(name, name) for name in export.COLUMNS
+    }
 
 
 @pytest.mark.parametrize(
@@ -152,6 +166,12 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
         ("shipping_fee", ["Frais", "Frais de liv.", "Livr.", "tawsil", "الشحن", "مصاريف الشحن"]),
         ("total_amount", ["Net à payer", "Total TTC", "Montant à payer (DA)", "Total commande", "المبلغ الكلي"]),
         ("total_amount", ["Total général", "المجموع الكلي"]),
+        ("customer_phone", ["Téléphone du destinataire", "Tél. destinataire", "هاتف العميل", "رقم هاتف المستلم"]),
+        ("customer_wilaya", ["Wilaya du destinataire", "ولاية الشحن", "ولاية العميل"]),
+        ("customer_commune", ["Commune du destinataire", "بلدية الشحن", "مدينة الشحن"]),
+        ("customer_address", ["Adresse du destinataire", "عنوان الشحن", "عنوان العميل", "عنوان المستلم"]),
+        ("product_name", ["عنوان المنتج", "Articles", "Items"]),
+        ("notes", ["ملاحظة العميل", "ملاحظة الزبون"]),
         ("notes", ["Note client", "Instructions", "Obs.", "ملاحضات"]),
     ],
 )
@@ -175,6 +195,8 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
         ("التوصيل,رسوم التوصيل", {"shipping_fee": "رسوم التوصيل"}),
         ("Ville,Commune", {"customer_commune": "Commune"}),
         ("المدينة,البلدية", {"customer_commune": "البلدية"}),
+        ("مدينة الشحن,بلدية الشحن", {"customer_commune": "بلدية الشحن"}),
+        ("Articles,Produit", {"product_name": "Produit"}),
         ("State,Wilaya", {"customer_wilaya": "Wilaya"}),
         ("Description,Produit", {"product_name": "Produit"}),
         ("Article,Désignation", {"product_name": "Désignation"}),
