@@ -2,10 +2,11 @@
 
 import time
 from datetime import timedelta
-from smtplib import SMTPAuthenticationError
+from smtplib import SMTP, SMTPAuthenticationError
 
 from django.conf import settings
 from django.core.mail import get_connection
+from django.core.mail.message import sanitize_address
 from django.db import OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from psycopg.errors import DiskFull
@@ -127,13 +128,30 @@ def _age_of_database() -> float:
 
 
 def mail() -> str:
-    """Sign in to the mail server, and send nothing. From here: a worker on another host may reach it or not."""
+    """Sign in to the mail server, name the sender, and send nothing.
+
+    From here: a worker on another host may reach it or not.
+    """
     try:
-        with get_connection():
-            return ""
+        with get_connection() as backend:
+            smtp = getattr(backend, "connection", None)  # other backends have none
+            return _refusal_of_sender(smtp) if smtp else ""
     except SMTPAuthenticationError as error:
         return f"the server refuses the user or password of EMAIL_URL ({error.smtp_code}). Correct them, and restart."
     except UnicodeError:  # without its text, which quotes signs of the password
         return "the host, user or password of EMAIL_URL has signs that SMTP cannot send. Use ASCII."
     except OSError as error:  # SMTP's others included
         return f"cannot be sent ({error}). Check the mail server and EMAIL_URL."
+
+
+def _refusal_of_sender(smtp: SMTP) -> str:
+    """Ask as a mail does. A server may let everybody in, and take mail only over TLS, after a log-in or from some."""
+    smtp.ehlo_or_helo_if_needed()
+    code, text = smtp.mail(sanitize_address(settings.DEFAULT_FROM_EMAIL, "utf-8"))
+    if code < 400:
+        return ""
+    said = " ".join(text.decode("utf-8", "replace").split())
+    return (
+        f"the server does not take mail from DEFAULT_FROM_EMAIL ({code} {said})."
+        " Check EMAIL_URL (STARTTLS, user) and DEFAULT_FROM_EMAIL."
+    )

@@ -5,6 +5,7 @@ import re
 import socketserver
 import threading
 import time
+from contextlib import contextmanager
 from datetime import timedelta
 from io import StringIO
 
@@ -99,28 +100,68 @@ def test_sessions_that_cannot_be_relied_on_are_told_of_with_the_way_out(all_is_w
 
 
 class RefusingMailServer(socketserver.StreamRequestHandler):
+    to_sender = b"250 OK\r\n"
+
     def handle(self):
         self.wfile.write(b"220 mail.example ESMTP\r\n")
-        answers = {b"EHLO": b"250-mail.example\r\n250 AUTH PLAIN\r\n", b"AUTH": b"535 5.7.8 shop is wrong\r\n"}
+        answers = {
+            b"EHLO": b"250-mail.example\r\n250 AUTH PLAIN\r\n",
+            b"AUTH": b"535 5.7.8 shop is wrong\r\n",
+            b"MAIL": self.to_sender,
+        }
         while line := self.rfile.readline():
+            self.asked.append(line.decode())
             self.wfile.write(answers.get(line[:4].upper(), b"221 Bye\r\n"))
 
 
-def test_a_mail_server_that_refuses_the_log_in_or_is_not_there_is_told_of(all_is_well, settings):
+@contextmanager
+def mail_server(settings, to_sender=b"250 OK\r\n"):
+    """Serve without taking a log-in. Yields the lines that it is sent."""
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    login = "shop"
-    settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = login
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), RefusingMailServer) as server:
+    asked = []
+    handler = type("Handler", (RefusingMailServer,), {"to_sender": to_sender, "asked": asked})
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address
         serving = Background(server.serve_forever)
+        try:
+            yield asked
+        finally:
+            server.shutdown()
+            serving.result()
+
+
+def test_a_mail_server_that_refuses_the_log_in_or_is_not_there_is_told_of(all_is_well, settings):
+    login = "shop"
+    settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = login
+    with mail_server(settings):
         assert problem("mail") == (
             "the server refuses the user or password of EMAIL_URL (535). Correct them, and restart."
         )
         settings.EMAIL_HOST_USER = "boutique-été"
         assert problem("mail") == "the host, user or password of EMAIL_URL has signs that SMTP cannot send. Use ASCII."
-        server.shutdown()
-        serving.result()
     assert re.fullmatch(r"cannot be sent \(.*refused\). Check the mail server and EMAIL_URL.", problem("mail"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"530-5.7.0 Must issue\r\n530 5.7.0 a STARTTLS command first\r\n", "530 5.7.0 Must issue 5.7.0 a STARTTLS"),
+        (b"550 5.7.1 Not your domain\r\n", "550 5.7.1 Not your domain"),
+        (b"451 4.3.0 Try later\r\n", "451 4.3.0 Try later"),
+        (b"250 OK\r\n", ""),
+    ],
+)
+def test_a_mail_server_that_does_not_take_our_sender_is_told_of(all_is_well, settings, answer, said):
+    settings.DEFAULT_FROM_EMAIL = "Cod <cod@boutique-été.example>"
+    with mail_server(settings, answer) as asked:
+        found = problem("mail")
+    assert "mail FROM:<cod@xn--boutique-t-j7ab.example>\r\n" in asked
+    assert not [line for line in asked if line[:4].upper() == "RCPT"], "nothing is sent"
+    if said:
+        assert found.startswith(f"the server does not take mail from DEFAULT_FROM_EMAIL ({said}")
+        assert found.endswith("). Check EMAIL_URL (STARTTLS, user) and DEFAULT_FROM_EMAIL.")
+    else:
+        assert found == ""
 
 
 @pytest.mark.parametrize(
