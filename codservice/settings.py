@@ -35,6 +35,9 @@ NEEDED = ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED
 
 class _Env(FileAwareEnv):
     def _get_value(self, env_key: str, default: Any) -> Any:
+        # The file would win, and whoever changed the variable, such as to have a new key, would not be heard.
+        if all(os.environ.get(each, "").strip() for each in (env_key, f"{env_key}_FILE")):
+            raise EnvError(f"{env_key} and {env_key}_FILE are both set. Unset one of them.")
         try:
             given = super()._get_value(env_key, default)
         except (UnicodeDecodeError, OSError):

@@ -130,7 +130,8 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
 
 def test_no_part_is_said_of_a_value_that_is_given_in_place_of_its_file():
     """Most systems allow 255 characters in a name, and quote one that is longer."""
-    result = manage("check", env={"ENCRYPTION_KEYS_FILE": ",".join([PRODUCTION["ENCRYPTION_KEYS"]] * 6)})
+    given = {"ENCRYPTION_KEYS_FILE": ",".join([PRODUCTION["ENCRYPTION_KEYS"]] * 6)}
+    result = manage("check", env=given, unset=["ENCRYPTION_KEYS"])
     assert result.returncode == 1
     assert result.stderr == "ENCRYPTION_KEYS_FILE must be the path of a text file that holds the value.\n"
 
@@ -290,6 +291,20 @@ def test_a_value_may_stand_in_a_file(tmp_path):
     show = "from django.conf import settings; print(settings.API_RATE_LIMIT)"
     result = manage("shell", "--no-imports", "-c", show, env={"API_RATE_LIMIT_FILE": str(tmp_path / "limit")})
     assert result.stdout.strip() == "77", result.stderr
+
+
+def test_a_value_that_stands_in_the_environment_and_in_a_file_stops_the_start(tmp_path):
+    """Neither can be preferred: whoever has just changed the one would not hear that the other holds."""
+    (tmp_path / "key").write_text(PRODUCTION["SECRET_KEY"])
+    file = {"SECRET_KEY_FILE": str(tmp_path / "key")}
+    result = manage("check", env=file)
+    assert (result.returncode, result.stderr) == (
+        1,
+        "SECRET_KEY and SECRET_KEY_FILE are both set. Unset one of them.\n",
+    )
+    for blank in ("", " "):
+        assert manage("check", env=file | {"SECRET_KEY": blank}).returncode == 0
+        assert manage("check", env={"SECRET_KEY_FILE": ""}).returncode == 0
 
 
 def test_a_file_may_end_with_a_line_break_which_is_no_part_of_the_value(tmp_path):
