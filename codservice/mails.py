@@ -1,5 +1,6 @@
 """What mails share: which addresses are valid, texts in all languages for mails that nobody asked for, and sending."""
 
+import smtplib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,13 @@ from django.core.mail.message import sanitize_address
 from django.core.validators import validate_email
 from django.template.loader import render_to_string
 from django.utils import translation
+
+from codservice import metrics
+
+SENT, REFUSED, FAILED = "sent", "refused", "failed"
+MAILS = metrics.Counter("codservice_mails", "Tries to send a mail, by outcome.", ["outcome"])
+for _outcome in (SENT, REFUSED, FAILED):  # a series that appears with its first failure would show no rate for it
+    MAILS.labels(_outcome)
 
 
 def validate_address(address: str) -> None:
@@ -44,4 +52,21 @@ def send(subject: str, text: str, to: str) -> None:
     """Send a mail, marked so that automatic replies are not sent to it (RFC 3834).
 
     Raises the backend's errors, and ValueError for an address or text that no mail can have."""
-    EmailMessage(subject, text, to=[to], headers={"Auto-Submitted": "auto-generated"}).send()
+    try:
+        EmailMessage(subject, text, to=[to], headers={"Auto-Submitted": "auto-generated"}).send()
+    except (OSError, ValueError) as error:
+        MAILS.labels(REFUSED if is_refused_for_good(error) else FAILED).inc()
+        raise
+    MAILS.labels(SENT).inc()
+
+
+def is_refused_for_good(error: Exception) -> bool:
+    """Whether an error of `send` is about this recipient or text, and would be the same an hour later.
+
+    All others may pass. So may a 5xx to the log-in or the sender: it is said to every mail, until an operator mends it.
+    """
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return all(code >= 500 for code, _ in error.recipients.values())
+    if isinstance(error, smtplib.SMTPDataError):
+        return error.smtp_code >= 500
+    return isinstance(error, ValueError)

@@ -23,6 +23,7 @@ WEB = {
     'codservice_delivery_attempts_total{outcome="delivered"}': "0x60",
     'codservice_delivery_attempts_total{outcome="unreadable_secret"}': "0x60",
     "codservice_rate_limit_opened_total": "0x60",
+    'codservice_mails_total{outcome="failed"}': "0x60",
     'codservice_http_requests_total{status="200"}': "0+60x60",
     'codservice_http_requests_total{status="503"}': "0x60",
     'codservice_http_request_duration_seconds_bucket{route="api/v1/orders",le="0.1"}': "0+60x60",
@@ -37,6 +38,7 @@ WORKER = {
 FAILED, UNREADABLE = (
     f'codservice_delivery_attempts_total{{outcome="{each}"}}' for each in ("status", "unreadable_secret")
 )
+MAILS_FAILED = 'codservice_mails_total{outcome="failed"}'
 NO_DATABASE = {name: "_x60" for name in WEB if re.match("codservice_(duty|oldest|orders)", name)}
 
 
@@ -101,6 +103,8 @@ def test_alerts_about_parts_hang_on_what_any_web_tells() -> None:
         (of("web", WEB) | of("worker", {FAILED: "0+60x60"}), {"AttemptsFail"}),
         (of("web", WEB) | of("worker", WORKER | {UNREADABLE: "0x20 1x40"}), {"SecretsUnreadable"}),
         (of("web", WEB | {'codservice_orders_pending{age="over_24h"}': "200x90"}), set()),
+        (of("web", WEB) | of("worker", {MAILS_FAILED: "0x9 1 2 2 3x3 4x40"}), set()),
+        (of("web", WEB) | of("worker", {MAILS_FAILED: "0x9 1 2 2 3x3 4x7 5x40"}), {"MailsFail"}),
     ],
     ids=lambda value: "-".join(sorted(value)) if isinstance(value, set) else "",
 )

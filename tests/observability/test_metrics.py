@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
+from smtplib import SMTPRecipientsRefused, SMTPSenderRefused
 from typing import Any
 from wsgiref.simple_server import make_server
 
@@ -24,7 +25,7 @@ from django.core.cache import cache
 from django.db import connection
 from django.utils import timezone
 
-from codservice import metrics
+from codservice import mails, metrics
 from codservice.celery import app
 from codservice.errors import CannotStart
 from codservice.operations import duties
@@ -219,6 +220,32 @@ def test_a_change_that_is_rolled_back_is_no_event(api, client, alice, webhook_to
     assert figures(client)[name] == before
     assert api.post(f"{ORDERS}/{order.id}/cancel").status_code == 200
     assert figures(client)[name] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (None, "sent"),
+        (SMTPRecipientsRefused({"gone@example.com": (550, b"No such user")}), "refused"),  # a wrong address is no alarm
+        (SMTPRecipientsRefused({"slow@example.com": (451, b"Greylisted")}), "failed"),
+        (SMTPSenderRefused(530, b"STARTTLS first", "cod@example.com"), "failed"),
+        (ConnectionRefusedError(), "failed"),
+    ],
+)
+def test_mails_are_counted_by_what_became_of_them(client, db, monkeypatch, error, outcome):
+    def send_messages(self, messages):
+        if error:
+            raise error
+
+    monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", send_messages)
+    series = [f'codservice_mails_total{{outcome="{each}"}}' for each in ("sent", "refused", "failed")]
+    before = figures(client)
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        mails.send("Subject", "Text", "to@example.com")
+    after = figures(client)
+    assert [each for each in series if after[each] != before[each]] == [
+        f'codservice_mails_total{{outcome="{outcome}"}}'
+    ]
 
 
 def test_a_request_that_does_not_arrive_whole_is_counted(start, tmp_path):
