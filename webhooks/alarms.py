@@ -73,22 +73,26 @@ def _tell_all(mail: str, webhooks: WebhookQuerySet, record: dict[str, Any], unti
 def _tell(mail: str, webhooks: Sequence[Webhook], record: dict[str, Any]) -> bool:
     """Send one mail about all these webhooks of an account. Returns whether it was sent.
 
-    Their rows then have the `record` of it. If the mail fails, the next round tries again.
+    Their rows then have the `record` of it. If the mail fails, the next round tries again. If it is refused for good,
+    as where the mailbox is gone, it is tried again a day later, and no mail tells of an end of what nobody heard of.
     """
     account = webhooks[0].account
     context = {"webhooks": webhooks, "account": account, "link": _link()}
     subject, text = mails.subject_and_text(f"webhooks/mail_{mail}", context)
+    is_sent = True
     try:
         mails.send(subject, text, account.holder.email)
     except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
         logger.warning("the holder of account %s could not be mailed about a webhook: %s", account.id, error)
-        return False
+        if not mails.is_refused_for_good(error):
+            return False
+        is_sent, record = False, record | {"is_alarmed": False}
     told = Webhook.objects.filter(id__in=[webhook.id for webhook in webhooks])
     if mail == "failing":
         # One that was turned off or moved meanwhile has begun anew (`registry.change`), and nobody was told of that.
         told = told.filter(url__in=[webhook.url for webhook in webhooks], is_active=True)
     _record(told, **record)
-    return True
+    return is_sent
 
 
 def _record(webhooks: WebhookQuerySet, **values: Any) -> None:

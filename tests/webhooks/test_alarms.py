@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from smtplib import SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused, SMTPServerDisconnected
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
@@ -372,6 +373,68 @@ def test_what_could_not_be_sent_is_sent_later(
 
     monkeypatch.setattr(mails, "send", send_some)
     assert (tasks.tell_of_failing(), tasks.tell_of_failing(), len(mail.outbox)) == (1, 1, 2)
+
+
+GONE = {"gone@shop.example": (550, b"No such user")}
+WAIT = {"slow@shop.example": (451, b"Greylisted")}
+
+
+@pytest.mark.parametrize(
+    "refusal", [SMTPRecipientsRefused(GONE), SMTPDataError(554, b"Refused"), ValueError("no address")]
+)
+def test_a_mail_that_is_refused_for_good_is_tried_once_a_day(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    tried: list[str] = []
+
+    def refuse(subject: str, text: str, to: str) -> None:
+        tried.append(to)
+        raise refusal
+
+    attempt(alice, "status")
+    let_pass(hours=2)
+    with monkeypatch.context() as server:
+        server.setattr(mails, "send", refuse)
+        for day in range(1, 3):
+            assert [tasks.tell_of_failing() for _ in range(3)] == [0, 0, 0]
+            let_pass(hours=23)
+            assert tasks.tell_of_failing() == 0
+            assert len(tried) == day
+            let_pass(hours=2)
+    attempt(alice, "")
+    assert tasks.tell_of_failing() == 0, "nobody was told that it failed"
+    attempt(alice, "status")
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 1
+    attempt(alice, "")
+    with monkeypatch.context() as server:
+        server.setattr(mails, "send", refuse)
+        assert [tasks.tell_of_failing(), tasks.tell_of_failing(), len(tried)] == [0, 0, 3]
+    assert tasks.tell_of_failing() == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SMTPRecipientsRefused(WAIT),
+        SMTPRecipientsRefused(GONE | WAIT),
+        SMTPDataError(452, b"Full"),
+        SMTPSenderRefused(530, b"STARTTLS first", "cod@shop.example"),  # as for every mail, until it is mended
+        SMTPServerDisconnected("gone"),
+    ],
+)
+def test_a_mail_that_may_pass_is_tried_in_the_next_round(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*args: str) -> None:
+        raise error
+
+    attempt(alice, "status")
+    let_pass(hours=2)
+    with monkeypatch.context() as server:
+        server.setattr(mails, "send", fail)
+        assert tasks.tell_of_failing() == 0
+    assert tasks.tell_of_failing() == 1
 
 
 def test_a_mail_server_that_is_silent_holds_a_worker_no_longer_than_a_round(
