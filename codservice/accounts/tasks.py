@@ -24,6 +24,9 @@ from codservice.accounts.models import Invitation
 logger = logging.getLogger(__name__)
 
 EXPIRES = 60 * 60  # seconds, after which an unsent mail is dropped
+# Seconds before a mail that could not be sent is tried again, as while its server is away or makes senders wait.
+# Celery's `retry` does here: this is far less than a Redis broker's visibility timeout, and over before EXPIRES.
+WAITS = (60, 120, 240, 480)
 LINK_HOURS = settings.PASSWORD_RESET_TIMEOUT // 3600
 
 
@@ -40,6 +43,16 @@ def need_broker() -> None:
     """
     if ratelimit.counter.is_paused:
         raise OperationalError("Redis does not answer")
+
+
+def _try_later(task: Task, error: Exception) -> None:
+    """Have a worker run the task that runs once more, and end it, if its mail met an error that may pass.
+
+    The message is the one that it had: whoever asked is counted once.
+    """
+    tries = task.request.retries
+    if tries < len(WAITS) and not mails.is_refused_for_good(error):
+        task.retry(countdown=WAITS[tries], max_retries=len(WAITS))
 
 
 class _LinkForm(PasswordResetForm):
@@ -61,6 +74,7 @@ class _LinkForm(PasswordResetForm):
             mails.send(subject, text, to_email)
         except (OSError, ValueError) as error:  # smtplib's errors; an address or text that no mail can have
             logger.warning("the password link of user %s could not be mailed: %s", context["user"].pk, error)
+            _try_later(send_password_link, error)
 
 
 @shared_task
@@ -112,6 +126,7 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
         mails.send(subject, text, invitation.email)
     except (OSError, ValueError) as error:
         logger.warning("invitation %s cannot be mailed: %s", invitation.id, error)
+        _try_later(send_invitation, error)
         return
     Invitation.objects.filter(id=invitation.id).update(sent_at=Now())
 

@@ -1,13 +1,17 @@
 """Colleagues of an account: invited by mail with a role, managed by the holder; and what each of them may do."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
+from smtplib import SMTPRecipientsRefused, SMTPSenderRefused
 from typing import Any
 
 import pytest
+from celery.exceptions import Retry
+from celery.result import EagerResult
+from celery.signals import task_retry
 from django.core import mail
 from django.core.management import CommandError, call_command
 from django.core.signing import Signer
@@ -23,7 +27,7 @@ from codservice import mails
 from codservice.accounts import team
 from codservice.accounts.key_format import digest_of
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, SecurityEntry, User
-from codservice.accounts.tasks import send_invitation, send_password_link
+from codservice.accounts.tasks import WAITS, send_invitation, send_password_link
 from tests import factories
 from tests.factories import PASSWORD
 from tests.harness.background import PATIENCE, Background, at_once, open_transaction
@@ -512,8 +516,12 @@ def test_a_mail_server_that_is_away_is_a_line_without_a_traceback(alice: Account
     invitation = team.invite(alice.id, email="new@example.dz", role="reader")
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
-    send_invitation(str(invitation.id), host="testserver")
-    send_password_link(alice.holder.email, host="testserver", language="en")
+    asked = (
+        (send_invitation, str(invitation.id), {"host": "testserver"}),
+        (send_password_link, alice.holder.email, {"host": "testserver", "language": "en"}),
+    )
+    for task, whom, options in asked:
+        assert task.apply([whom], options, retries=len(WAITS)).state == "SUCCESS", "it was the last try"
     assert [record.levelname for record in caplog.records if "mailed: [Errno" in record.getMessage()] == ["WARNING"] * 2
     assert not any(record.exc_info for record in caplog.records)
     assert Invitation.objects.get().sent_at is None
@@ -528,6 +536,77 @@ def test_a_removed_colleague_keeps_their_name(alice: Account, member: Callable[.
     team.remove(alice.id, user.membership.id)
     user.refresh_from_db()
     assert user.display_name == name
+
+
+@pytest.fixture
+def mailing(alice: Account, request: pytest.FixtureRequest) -> Callable[[], EagerResult]:
+    """Ask for an invitation or a password link."""
+    if request.param == "invitation":
+        id_ = str(team.invite(alice.id, email="nadia@example.com", role="reader").id)
+        return lambda: send_invitation.apply_async([id_], {"host": "testserver"})
+    options = {"host": "testserver", "language": "en"}
+    return lambda: send_password_link.apply_async([alice.holder.email], options)
+
+
+@pytest.fixture
+def retries() -> Iterator[list[tuple[Any, ...]]]:
+    """What is left to a worker for later: after how many seconds, of which task, and with which arguments."""
+    left = list[tuple[Any, ...]]()
+
+    def note(reason: Retry, **kwargs: Any) -> None:
+        left.append((reason.when, reason.sig.task, *reason.sig.args, reason.sig.kwargs))
+
+    task_retry.connect(note)
+    yield left
+    task_retry.disconnect(note)
+
+
+BUSY = {"nadia@example.com": (451, b"4.7.1 Greylisted, come back later")}
+
+
+@pytest.mark.parametrize("mailing", ["invitation", "link"], indirect=True)
+@pytest.mark.parametrize(
+    "error", [SMTPRecipientsRefused(BUSY), SMTPSenderRefused(452, b"Full", "cod@example.com"), TimeoutError()]
+)
+def test_a_mail_that_a_server_does_not_take_now_is_sent_later(
+    alice: Account, mailing: Any, retries: list[Any], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    send, failures = mails.send, [error] * 3
+
+    def busy(*mail: str) -> None:
+        if failures:
+            raise failures.pop()
+        send(*mail)
+
+    monkeypatch.setattr(mails, "send", busy)
+    mailing()
+    assert [seconds for seconds, *_ in retries] == [60, 120, 240]
+    assert len(mail.outbox) == 1
+    assert len({repr(message) for _, *message in retries}) == 1, "it is the same message"
+    assert "http" not in repr(retries), "no link waits in Redis"
+
+
+@pytest.mark.parametrize("mailing", ["invitation", "link"], indirect=True)
+@pytest.mark.parametrize(
+    ("error", "tries"), [(TimeoutError(), 5), (SMTPRecipientsRefused({"nadia@example.com": (550, b"No such user")}), 1)]
+)
+def test_a_mail_is_given_up_when_it_is_refused_for_good_or_was_tried_for_a_quarter_of_an_hour(
+    mailing: Any,
+    retries: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    tries: int,
+) -> None:
+    def refuse(*mail: str) -> None:
+        raise error
+
+    monkeypatch.setattr(mails, "send", refuse)
+    assert mailing().state == "SUCCESS"
+    assert [seconds for seconds, *_ in retries] == list(WAITS)[: tries - 1]
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == tries
+    assert not any(record.exc_info for record in caplog.records)
 
 
 def test_keys_and_webhooks_are_the_accounts_and_outlast_a_colleague(
