@@ -18,7 +18,6 @@ WORDS = (
         "This password is too short. It must contain at least %d character.",
         "This password is too short. It must contain at least %d characters.",
     ),
-    _("The password is too similar to the %(verbose_name)s."),
     _(
         "Please enter your old password, for security’s sake, and then enter your new password twice so we can verify "
         "you typed it in correctly."

@@ -440,7 +440,7 @@ AUTHENTICATION_BACKENDS = ["codservice.accounts.roles.RolesBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": name}
     for name in (
-        "django.contrib.auth.password_validation.UserAttributeSimilarityValidator",
+        "codservice.accounts.passwords.UnlikeThePerson",
         "django.contrib.auth.password_validation.MinimumLengthValidator",
         "django.contrib.auth.password_validation.CommonPasswordValidator",
         "django.contrib.auth.password_validation.NumericPasswordValidator",

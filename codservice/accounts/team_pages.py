@@ -219,6 +219,10 @@ class AcceptForm(ChosenPassword):
     )
     field_order = ("name", "new_password1", "new_password2")
 
+    def validate_password_for_user(self, user: User, *confirmation: str) -> None:
+        user.first_name = self.cleaned_data.get("name", "")
+        super().validate_password_for_user(user, *confirmation)
+
 
 @method_decorator([never_cache, sensitive_post_parameters(), sensitive_variables()], name="dispatch")
 class Accept(FormView):

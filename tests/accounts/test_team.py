@@ -222,6 +222,15 @@ def test_what_is_wrong_with_a_password_stands_where_it_was_chosen(alice: Account
         assert "match" in str(errors["new_password2"])
 
 
+@pytest.mark.parametrize("password", ["zoubida hamrouche", "nadia@example", "hamrouche9"])
+def test_a_password_like_the_name_or_the_address_is_refused(password: str, alice: Account, holder: Client) -> None:
+    invite(holder)
+    typed = {"name": "Zoubida Hamrouche", "new_password1": password, "new_password2": password}
+    (said,) = join(link(), **typed).context["form"].errors["new_password1"]
+    assert said == "The password is too similar to the person’s name or to what they sign in with."
+    assert not Membership.objects.exists()
+
+
 @pytest.mark.parametrize("who", ["a merchant", "staff", "a colleague elsewhere", "somebody deactivated"])
 def test_whoever_invites_learns_of_nobody_who_exists(
     who: str, alice: Account, charlie: Account, holder: Client
