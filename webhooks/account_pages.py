@@ -14,7 +14,6 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
@@ -152,7 +151,7 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         text = _(
             "The new secret signs at once. For 24 hours, the old one signs too, so that you can switch without a gap."
         )
-        if webhook.previous_secret_until and webhook.previous_secret_until > timezone.now():
+        if webhook.both_sign_until:
             text += " " + _(
                 "The one before that still signs now but ends at once: make sure that your shop does not need it."
             )

@@ -1,12 +1,13 @@
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Func, Q, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
@@ -61,6 +62,12 @@ class Webhook(models.Model):
 
     def __str__(self) -> str:
         return self.url
+
+    @property
+    def both_sign_until(self) -> datetime | None:
+        """Until when the previous secret signs too; None if it no longer does, though no sweep has forgotten it yet."""
+        until = self.previous_secret_until
+        return until if until and until > timezone.now() else None
 
     @classmethod
     def of(cls, account_id: UUID) -> WebhookQuerySet:

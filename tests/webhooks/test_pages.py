@@ -15,6 +15,7 @@ from django.utils.html import escape
 
 from codservice.accounts.models import Account, Membership
 from codservice.days import ALGIERS
+from codservice.i18n_tags import instant
 from tests.factories import UserFactory
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
@@ -112,6 +113,16 @@ def test_a_new_secret_is_shown_once_and_asked_for_first(browser: Client, webhook
     assert secrets_in(answer) == [secrets.decrypt(bytes(row.secret))]
     assert bytes(row.previous_secret) == before
     assert secrets_in(browser.get(at(webhook))) == []
+
+
+def test_a_webhook_says_until_when_the_secret_of_before_signs(browser: Client, webhook: Webhook) -> None:
+    said = "The previous secret signs until"
+    assert said not in page(browser, at(webhook))
+    browser.post(at(webhook, "/rotate"))
+    until = Webhook.objects.get().previous_secret_until
+    assert f'{said}</dt><dd><time datetime="{instant(until.astimezone(ALGIERS))}">' in page(browser, at(webhook))
+    Webhook.objects.update(previous_secret_until=timezone.now())  # the sweep that forgets it comes later
+    assert said not in page(browser, at(webhook))
 
 
 def test_one_question_makes_one_secret(browser: Client, webhook: Webhook) -> None:
