@@ -116,7 +116,10 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
     except Refused:  # the list shows the refusal in words
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
     language = get_language() or "en"  # the page's; another language may be active while a long file is streamed
-    rows = chain.from_iterable(export.in_words(batch, language) for batch in chain([first], found))
+    batches = (export.in_words(batch, language) for batch in chain([first], found))
+    if form == "xlsx":
+        batches = map(export.with_national_phones, batches)
+    rows = chain.from_iterable(batches)
     return table_answer(request, f"orders.{form}", [str(label) for label in export.COLUMNS.values()], rows)
 
 

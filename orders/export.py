@@ -13,7 +13,7 @@ from django.utils.translation import override
 from codservice.days import ALGIERS
 from codservice.files.workbooks import MAX_CELL
 from codservice.long_lists import batches_by
-from orders import cancel_reasons, regions
+from orders import cancel_reasons, phones, regions
 from orders.models import DeliveryType, Order, Status
 from orders.templatetags.orders import name_of
 
@@ -70,10 +70,11 @@ _SHOWN = [
     else read
     for name, read in zip(COLUMNS, _ORDER, strict=True)
 ]
-_STATUS, _REASON, _DELIVERY, _WILAYA_CODE, _WILAYA, _COMMUNE_CODE, _COMMUNE = map(
+_STATUS, _REASON, _DELIVERY, _WILAYA_CODE, _WILAYA, _COMMUNE_CODE, _COMMUNE, *_PHONES = map(
     list(COLUMNS).index,
-    ("status", "cancel_reason", "delivery_type", "wilaya_code", "wilaya", "commune_code", "commune"),
-)
+    ("status", "cancel_reason", "delivery_type", "wilaya_code", "wilaya", "commune_code", "commune", "customer_phone",
+     "customer_phone_2"),
+)  # fmt: skip
 
 
 def batches(
@@ -108,4 +109,12 @@ def in_words(rows: list[list[Any]], language: str) -> list[list[Any]]:
             row[_REASON] = cancel_reasons.in_words(row[_REASON])
             row[_WILAYA] = name_of(regions.wilaya(row[_WILAYA_CODE]))
             row[_COMMUNE] = row[_COMMUNE] and name_of(regions.commune(row[_COMMUNE_CODE]))
+    return rows
+
+
+def with_national_phones(rows: list[list[Any]]) -> list[list[Any]]:
+    """The same rows with phones as couriers' lists have them. Only for cells of text: others lose the 0 in front."""
+    for row in rows:
+        for place in _PHONES:
+            row[place] = row[place] and phones.national(row[place])
     return rows

@@ -58,6 +58,11 @@ def e164_or_none(text: str) -> str | None:
         return None
 
 
+def national(e164: str) -> str:
+    """`+213550123456` as it is dialled in Algeria, without spaces: `0550123456`."""
+    return re.sub(r"^\+213", "0", e164)
+
+
 def digits(text: str) -> str | None:
     """The digits of a number or a part of one, in any usual form: `٠٦٦١-١١` → `066111`. None if it is neither."""
     text = _SPACES.sub(" ", text)

@@ -113,7 +113,21 @@ def test_a_row_says_all_of_an_order_and_runs_nothing(browser: Client, alice: Acc
         assert (said["Phone"], said["To pay on delivery"]) == ("'+213550123456", "4500.50")
     else:  # in a spreadsheet, texts stay texts and numbers are numbers
         assert said["Address"] == text
-        assert (said["Phone"], said["To pay on delivery"]) == ("+213550123456", 4500.5)
+        assert (said["Phone"], said["To pay on delivery"]) == ("0550123456", 4500.5)
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [("csv", ("'+213550123456", "'+21321556677", "")), ("xlsx", ("0550123456", "021556677", ""))],
+)
+def test_a_workbook_has_phones_as_couriers_take_them(
+    browser: Client, alice: Account, form: str, said: tuple[str, ...]
+) -> None:
+    make_order(alice, customer_phone_2="021 55 66 77")
+    make_order(alice)
+    header, *rows = table(browser, form)
+    first, second = (dict(zip(header, row, strict=True)) for row in rows)
+    assert (first["Phone"], first["Second phone"], second["Second phone"]) == said
 
 
 @pytest.mark.parametrize("form", FORMS)

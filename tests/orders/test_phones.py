@@ -30,8 +30,10 @@ def test_every_way_of_writing_a_number_is_that_number(number, prefix, separator,
 
 
 @given(national)
-def test_a_number_in_e164_stays_what_it_is(number):
-    assert phones.to_e164(phones.to_e164(f"0{number}")) == f"+213{number}"
+def test_a_number_in_e164_stays_what_it_is_and_is_dialled_as_it_was(number):
+    e164 = phones.to_e164(f"0{number}")
+    assert phones.to_e164(e164) == e164 == f"+213{number}"
+    assert phones.national(e164) == f"0{number}"
 
 
 @given(st.from_regex(phones.PATTERN, fullmatch=True).filter(lambda text: text.isascii() and "\n" not in text))
