@@ -123,6 +123,9 @@ ON_A_DESK = {
 ON_A_PHONE = {
     "lower than a finger": f"""all('{PRESSED}').filter(e => e.checkVisibility())
         .filter(e => e.getBoundingClientRect().height < 44).map(e => e.outerHTML.slice(0, 120))""",
+    "a field into which an iPhone zooms": """all('select, textarea, input:not([type=hidden], [type=checkbox],'
+        + ' [type=radio], [type=file], .visually-hidden)')
+        .filter(e => parseFloat(getComputedStyle(e).fontSize) < 16).map(e => e.outerHTML.slice(0, 120))""",
     # The table's head, which says so on a desk, is not shown there.
     "a field that does not say what it is": """all('td:has(input:not([type=hidden]))')
         .filter(cell => !cell.closest('table').tHead?.checkVisibility() && !cell.querySelector('label'))
