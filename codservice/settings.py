@@ -56,6 +56,19 @@ class _Env(FileAwareEnv):
 
 
 env = _Env()
+# The library's sentences that do not say what is taken.
+_TAKEN = {
+    "Not a valid boolean.": "Must be true or false.",
+    "Not a valid integer.": "Must be a whole number.",
+    "Not a valid time.": "Must be a time from 00:00 to 23:59.",
+}
+
+
+def _sentence(error: EnvValidationError) -> str:
+    """Whatever is wrong with a value, in a sentence like ours: `HTTPS must be true or false.`"""
+    named = re.match(r'Environment variable "(\w+)" invalid: ', str(error))
+    said = " ".join(_TAKEN.get(each, each) for each in error.error_messages)
+    return f"{named[1] if named else 'A setting'} {said[:1].lower()}{said[1:]}"
 
 
 def _need_readable(name: str, url: str) -> None:
@@ -316,10 +329,7 @@ try:
     # PostgreSQL counts milliseconds in 31 bits.
     _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0, max=2_147_483))
 except (EnvError, ValueError, CannotStart) as error:
-    _said = str(error)
-    if isinstance(error, EnvValidationError):  # its text may show the messages as a Python list
-        _said = _said.replace(str(error.error_messages), " ".join(error.error_messages))
-    raise ImproperlyConfigured(_said) from None
+    raise ImproperlyConfigured(_sentence(error) if isinstance(error, EnvValidationError) else str(error)) from None
 
 # What our statements and psycopg rely on, whatever the server, the database or the role says.
 DATABASE_SESSION = {
