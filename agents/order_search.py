@@ -13,7 +13,7 @@ from codservice.values import uuids_in
 from orders import phones
 from orders.models import NAME_FOLD, NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order, has_phone, numbers_meant
 
-HINT = _("Phone number or its last digits, customer's name, or the shop's order number")
+HINT = _("Phone number or its last digits, customer's name, the shop's order number or our id")
 MAX_LENGTH = 100
 MOST_SHOPS = 100  # that share an order number
 

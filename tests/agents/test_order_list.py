@@ -81,6 +81,7 @@ def test_search_finds_a_number_as_people_type_it(alice: Account, charlie: Accoun
 
 def test_search_finds_our_id(alice: Account, charlie: Account, browser: Any) -> None:
     """Also beside a shop's number that is the same."""
+    assert "or our id</p>" in browser.get(LIST).content.decode()
     wanted = make_order(alice, customer_name="Lynda")
     make_order(alice, customer_name="Karim")
     typed = (str(wanted.id), str(wanted.id).upper(), f"\u200e{wanted.id}\u200f")
