@@ -177,7 +177,7 @@ SELECT NULLIF(called_at, statement_timestamp()), opens_at > due AND late = inter
 FROM waiting JOIN windows USING (account_id) CROSS JOIN LATERAL (
     SELECT greatest(due + late, CASE WHEN {hours.GOES_ON} THEN opens_at ELSE opens_at + late END) AS called_at
 ) AS call
-WHERE closes_at > called_at ORDER BY called_at, 2 LIMIT 1
+WHERE closes_at > called_at ORDER BY called_at, 2 DESC LIMIT 1
 """  # noqa: S608  (our own conditions)
 
 

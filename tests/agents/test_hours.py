@@ -144,6 +144,15 @@ def test_what_falls_due_outside_is_called_when_the_hours_begin(alice: Account, a
     assert overview.next_call(agent) == (midnight + timedelta(hours=30), False)
 
 
+def test_hours_that_hold_up_what_is_due_begin_even_where_a_retry_is_planned_then(alice: Account, agent: User) -> None:
+    closed(alice)
+    begins = days.start_of(days.today() + timedelta(days=1))
+    waits(make_order(alice), CallState.RETRY, -1)
+    retry = make_order(alice, phone="0550000001")
+    Order.objects.filter(id=retry.id).update(call_due_at=begins, call_state=CallState.RETRY)
+    assert overview.next_call(agent) == (begins, True)
+
+
 def test_hours_bind_to_the_minute(alice: Account, agent: User) -> None:
     make_order(alice)
     now = timezone.localtime(timezone=ALGIERS)
