@@ -7,6 +7,7 @@ from uuid import UUID
 from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.models import ModelChoiceIterator
+from django.utils.translation import gettext_lazy as _
 
 from codservice import postgresql
 from codservice.accounts.models import User
@@ -45,6 +46,7 @@ class WorkerField(forms.ModelChoiceField):
     """A choice of one of `workers()`, except `but`. Rendering it reads only their names."""
 
     iterator = _Workers
+    default_error_messages = {"invalid_choice": _("This person no longer calls customers. Choose somebody else.")}
     but: UUID | None = None
 
     def __init__(self, **kwargs: Any) -> None:
@@ -53,5 +55,5 @@ class WorkerField(forms.ModelChoiceField):
     def to_python(self, value: Any) -> User | None:
         worker = super().to_python(value)
         if worker is not None and worker.pk not in dict(self.choices):
-            raise ValidationError(self.error_messages["invalid_choice"], params={"value": value})
+            raise ValidationError(self.error_messages["invalid_choice"])
         return worker

@@ -366,7 +366,9 @@ def test_a_customer_is_handed_to_a_colleague_or_a_supervisor(
 def test_only_those_who_work_are_handed_customers(alice: Account, agent: User, operator: User, screen: Screen) -> None:
     gone = AgentFactory(is_active=False)
     for person in (agent, operator, gone, alice.holder):
-        assert screen.press("handed_over", handover_reason="x", to=str(person.id)).status_code == 422
+        answer = screen.press("handed_over", handover_reason="x", to=str(person.id))
+        assert answer.status_code == 422
+        assert "This person no longer calls customers. Choose somebody else." in answer.content.decode()
     assert CallNote.objects.count() == 0
 
 
