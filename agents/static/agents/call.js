@@ -29,11 +29,11 @@
   // Whoever reloads, comes back or signs in anew gets the order at hand again.
   const again = document.querySelector("#news a");
   const remember = () => {
-    again.search = `order=${radios.find((radio) => radio.checked).value}`;
+    again.search = `order=${new FormData(form).get("order")}`;
     history.replaceState(null, "", again.href);
   };
   document.addEventListener("change", ({ target }) => radios.includes(target) && remember());
-  if (radios.some((radio) => radio.checked && !radio.defaultChecked)) remember(); // chosen before this ran
+  remember(); // of a form that came back, too, which no browser sends again by itself
 
   // Drafts. They and what follows fail where nothing can be stored, or no more.
   const draft = DRAFTS + form.dataset.draft;
