@@ -17,7 +17,7 @@ from codservice.accounts import actor
 from codservice.accounts.models import User
 from codservice.bidi import unturned
 from codservice.errors import Refused
-from orders.models import Order, OrderEdit, Status, StatusChange
+from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 
 
 def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> tuple[int, str]:
@@ -83,6 +83,11 @@ def why_gone(claim_id: UUID, agent: User, order_ids: Collection[UUID]) -> str:
     """Why the agent no longer holds the customer, who is known by their orders."""
     if Claim.objects.expired().filter(id=claim_id, agent=agent).exists():
         return _("You were inactive for ten minutes, so the customer was released.")
+    if noted := noted_in(claim_id, agent, order_ids):
+        if noted.order.status != Status.PENDING:
+            return what_happened(noted.order_id, agent)
+        said = {"outcome": noted.get_outcome_display(), "when": _moment(noted.created_at)}
+        return _("You noted “%(outcome)s” at %(when)s.") % said
     orders = Order.live.filter(id__in=list(order_ids)[:1])
     claim = Claim.objects.unexpired().filter(phone_e164__in=orders.values("phone_e164")).select_related("agent").first()
     if claim is not None and claim.agent_id == agent.pk:
@@ -90,6 +95,16 @@ def why_gone(claim_id: UUID, agent: User, order_ids: Collection[UUID]) -> str:
     if claim is not None:
         return _("%(name)s is calling this customer now.") % {"name": unturned(claim.agent.display_name)}
     return _("The call was finished, or a supervisor released the customer.")
+
+
+def noted_in(claim_id: UUID, agent: User, order_ids: Collection[UUID]) -> CallNote | None:
+    """The agent's last note since they had this claim, if each of these orders has one. Ids are in the order of time.
+
+    Their call was then noted, perhaps by a click whose answer was lost.
+    """
+    theirs = CallNote.objects.filter(order__in=order_ids, agent=agent, id__gt=claim_id)
+    noted = list(theirs.select_related("order").order_by("id"))
+    return noted[-1] if noted and {note.order_id for note in noted} >= {*order_ids} else None
 
 
 def _last(kind: type[Any], order_ids: Collection[UUID]) -> dict[UUID, Any]:

@@ -345,6 +345,7 @@ def _gone(
         "is_refused": is_refused,
         "claim_id": claim_id,
         "note": form.written if form else "",
+        "noted": notices.noted_in(claim_id, request.user, [order.id for order in had]),
         "drafts": shown.draft_prefix(request.user),
         "again": again,
         "links": [] if again else [_link(order) for order in had],

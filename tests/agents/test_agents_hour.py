@@ -312,6 +312,33 @@ def test_the_way_back_leads_to_a_call_that_came_back_with_a_mistake(visit: Visit
     assert screen.endswith(f"?order={second.id}")
 
 
+@pytest.mark.parametrize("goes", ["back", "on"])
+def test_a_note_whose_answer_was_lost_is_not_noted_again(goes: str, visit: Visits, alice: Account, agent: User) -> None:
+    (order,) = customers(alice, 1)
+    person = visit()
+    page = call(person)
+    page.get_by_label("Note").fill("Rappeler le soir ")
+
+    def lose(route: Route) -> None:
+        route.fetch(max_redirects=0)
+        person.context.clear_cookies(name=re.compile("messages$"))
+        route.abort()
+
+    intercept(page, "**/outcome/", lose)
+    press(page, "Busy")
+    eventually(lambda: page.wait_for_timeout(50) or page.url.startswith("chrome-error:"))
+    assert CallNote.objects.get().note == "Rappeler le soir"
+    if goes == "back":
+        page.go_back()
+        expect(page.get_by_role("alert")).to_contain_text("You noted “Busy” at")
+        expect(page.get_by_role("link", name="See the order")).to_be_visible()
+        expect(page.get_by_label("What you wrote")).to_be_hidden()
+    page.goto(f"{DESK}{claims.take(order.id, agent=agent)}/")
+    expect(page.locator(".log")).to_contain_text("Rappeler le soir")
+    expect(page.get_by_label("Note")).to_have_value("")
+    person.wrongs.clear()  # what was lost
+
+
 def test_a_pause_that_is_ticked_outlives_an_edit_and_a_lost_customer(
     visit: Visits, alice: Account, agent: User
 ) -> None:

@@ -658,6 +658,35 @@ def test_the_screen_learns_that_the_customer_is_gone(
     assert "Livrer le matin" in response.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [("busy", r"You noted “Busy” at \d\d:\d\d\."), ("confirm", r"Already confirmed by Samira at \d\d:\d\d\.")],
+)
+def test_who_comes_back_from_a_lost_answer_learns_what_is_noted(
+    outcome: str, why: str, order: Order, colleague: User, browser: Client, screen: Screen
+) -> None:
+    screen.press(outcome, note="Livrer le matin")
+    assert re.fullmatch(why, screen.state()["says"][0])
+    back = browser.get(f"{screen.address}?order={order.id}")
+    assert re.fullmatch(why, told(back))
+    assert f'<a href="{order_page(order)}">See the order: ' in back.content.decode()
+    if outcome == "busy":
+        claim_id = claims.take(order.id, agent=colleague)
+        assert re.fullmatch(why, screen.state()["says"][0])
+        other = browser_of(colleague).get(f"{DESK}{claim_id}/state/", {"seen": screen.form["seen"]})
+        assert "noted" not in other.content.decode()
+
+
+def test_what_was_noted_of_one_order_says_nothing_of_the_others(
+    alice: Account, order: Order, agent: User, browser: Client
+) -> None:
+    make_order(alice)
+    screen = take(browser, order)
+    screen.press("confirm")
+    claims.release(Claim.objects.get().id)
+    assert screen.state()["says"] == ["The call was finished, or a supervisor released the customer."]
+
+
 def test_who_loads_the_page_again_or_comes_back_to_it_learns_why_the_customer_is_gone(
     order: Order, agent: User, colleague: User, browser: Client, screen: Screen
 ) -> None:

@@ -47,9 +47,12 @@
     else localStorage.removeItem(draft);
   }
 
-  const kept = JSON.parse(localStorage.getItem(draft) ?? "{}");
-  for (const field of fields) field.value ||= kept.said?.[field.name] ?? "";
-  pause.checked ||= Boolean(kept.pause);
+  let kept = JSON.parse(localStorage.getItem(draft));
+  // The answer to another call's outcome may have been lost.
+  const isNoted = ({ textContent }) => `\n${textContent}`.endsWith(`\n${kept.said.note.trim()}`);
+  if (kept && kept.state !== form.dataset.state && [...document.querySelectorAll(".log p")].some(isNoted)) kept = null;
+  for (const field of fields) field.value ||= kept?.said[field.name] ?? "";
+  pause.checked ||= Boolean(kept?.pause);
   form.addEventListener("input", keep);
   keep();
 

@@ -5,9 +5,8 @@
 const DRAFTS = "draft:";
 const DAY = 24 * 60 * 60 * 1000;
 
-for (const message of document.querySelectorAll(".messagelist [class*=done-]")) {
-  const done = [...message.classList].find((name) => name.startsWith("done-"));
-  localStorage.removeItem(DRAFTS + done.slice("done-".length));
+for (const { className } of document.querySelectorAll(".messagelist [class*=done-]")) {
+  localStorage.removeItem(DRAFTS + /done-(\S+)/.exec(className)[1]);
 }
 for (const name of Object.keys(localStorage).filter((name) => name.startsWith(DRAFTS))) {
   if (Date.now() - JSON.parse(localStorage.getItem(name)).at > DAY) localStorage.removeItem(name);

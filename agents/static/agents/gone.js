@@ -1,13 +1,14 @@
-// The page of a customer who is gone shows what the agent had typed.
+// The page of a customer who is gone shows what the agent had typed, and forgets a note that is saved.
 "use strict";
 
 (() => {
   const shown = document.getElementById("kept-note");
   const names = Object.keys(localStorage).filter((name) => name.startsWith(DRAFTS + shown.dataset.drafts));
-  const drafts = names.map((name) => JSON.parse(localStorage.getItem(name)));
+  const drafts = names.map((name) => ({ name, ...JSON.parse(localStorage.getItem(name)) }));
   const draft = drafts.find((each) => each.state === shown.dataset.state);
   const said = Object.values(draft?.said ?? {}).filter(Boolean);
   if (!said.length || shown.value) return;
+  if (`\n${shown.dataset.noted}`.endsWith(`\n${draft.said.note.trim()}`)) return localStorage.removeItem(draft.name);
   shown.value = said.join("\n");
   shown.closest("section").hidden = false;
 })();

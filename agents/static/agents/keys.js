@@ -38,8 +38,10 @@ document.addEventListener("keydown", (event) => {
   }
   if (document.documentElement.dataset.keys === "off") return;
   const key = keyOf(event);
-  const bearers = [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]${ifNoPanel()}`)];
-  const pressed = inOpenPanel(key) ?? bearers.find((each) => isShown(each) && isOfChosenOrder(each));
+  const inPanel = document.querySelector(`details[name][open] [data-then="${CSS.escape(key)}"]`); // the second of two keys
+  const outside = isPanelOpen() ? ":not([name=outcome])" : ""; // while a panel is open, no key decides there
+  const bearers = [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]${outside}`)];
+  const pressed = inPanel ?? bearers.find((each) => each.getClientRects().length && isOfChosenOrder(each));
   if (!pressed || pressed.closest("fieldset:disabled")) return;
   event.preventDefault();
   if (pressed.matches("textarea")) pressed.focus();
@@ -48,31 +50,17 @@ document.addEventListener("keydown", (event) => {
   else pressed.click();
 });
 
-function isShown(bearer) {
-  return bearer.getClientRects().length > 0;
-}
-
 /** Browsers without `:has` show what is for the other orders too. */
 function isOfChosenOrder(bearer) {
   return bearer.closest("[data-order]")?.querySelector("[name=order]")?.checked ?? true;
-}
-
-/** What the second of two keys presses in the panel that the first one opened. */
-function inOpenPanel(key) {
-  return document.querySelector(`details[name][open] [data-then="${CSS.escape(key)}"]`);
 }
 
 function isPanelOpen() {
   return Boolean(document.querySelector("details[name][open]"));
 }
 
-/** While a panel is open, no key decides anything outside. */
-function ifNoPanel() {
-  return isPanelOpen() ? ":not([name=outcome])" : "";
-}
-
 /** The key that opened the panel, pressed again within a second, chooses nothing in it. */
-let opened = { key: null, at: 0 };
+let opened = {};
 function isSecondOfTwo(pressed, key) {
   return pressed.dataset.then && key === opened.key && performance.now() - opened.at < 1000;
 }
@@ -89,9 +77,9 @@ function isForOthers(pressed) {
 /** Acts at once, as the next key may be for the panel and the `toggle` event comes later. */
 function turn(panel, key) {
   panel.open = !panel.open;
-  if (panel.open) opened = { key, at: performance.now() };
-  if (panel.open) enter(panel);
-  else panel.querySelector("summary").focus();
+  if (!panel.open) return panel.querySelector("summary").focus();
+  opened = { key, at: performance.now() };
+  enter(panel);
 }
 
 /** Focus the first choice; fields are reached by key or Tab. Shuts the other panels, as newer browsers do by themselves. */
