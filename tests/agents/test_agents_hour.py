@@ -293,6 +293,19 @@ def test_a_note_is_there_whatever_becomes_of_the_orders(
     expect(page.get_by_label("What you wrote")).to_have_value("Livrer le matin")
 
 
+def test_so_is_what_stands_in_a_panel_alone(visit: Visits, alice: Account, agent: User) -> None:
+    (order,) = customers(alice, 1)
+    page = call(visit())
+    settled(page)
+    page.keyboard.press("8")
+    page.locator("[name=handover_reason]").fill("Parle kabyle")
+    claims.release(Claim.objects.get().id)
+    page.reload()
+    expect(page.get_by_label("What you wrote")).to_have_value("Parle kabyle")
+    page.goto(f"{DESK}{claims.take(order.id, agent=agent)}/")
+    expect(page.locator("[name=handover_reason]")).to_have_value("Parle kabyle")
+
+
 def test_the_way_back_leads_to_a_call_that_came_back_with_a_mistake(visit: Visits, alice: Account, agent: User) -> None:
     """Its address was that of the form, which Chrome does not send again without asking."""
     _first, second = (make_order(alice) for _ in range(2))

@@ -49,8 +49,9 @@
 
   let kept = JSON.parse(localStorage.getItem(draft));
   // The answer to another call's outcome may have been lost.
-  const isNoted = ({ textContent }) => `\n${textContent}`.endsWith(`\n${kept.said.note.trim()}`);
-  if (kept && kept.state !== form.dataset.state && [...document.querySelectorAll(".log p")].some(isNoted)) kept = null;
+  const note = kept?.said.note.trim();
+  const isNoted = ({ textContent }) => `\n${textContent}`.endsWith(`\n${note}`);
+  if (note && kept.state !== form.dataset.state && [...document.querySelectorAll(".log p")].some(isNoted)) kept = null;
   for (const field of fields) field.value ||= kept?.said[field.name] ?? "";
   pause.checked ||= Boolean(kept?.pause);
   form.addEventListener("input", keep);

@@ -8,7 +8,8 @@
   const draft = drafts.find((each) => each.state === shown.dataset.state);
   const said = Object.values(draft?.said ?? {}).filter(Boolean);
   if (!said.length || shown.value) return;
-  if (`\n${shown.dataset.noted}`.endsWith(`\n${draft.said.note.trim()}`)) return localStorage.removeItem(draft.name);
+  const note = draft.said.note.trim();
+  if (note && `\n${shown.dataset.noted}`.endsWith(`\n${note}`)) return localStorage.removeItem(draft.name);
   shown.value = said.join("\n");
   shown.closest("section").hidden = false;
 })();
