@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from urllib.parse import urljoin
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -212,9 +213,9 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
     person = visit()
     page = call(person)
     page.get_by_label("Note").fill("Livrer le matin")
-    screen = page.url
     page.reload()
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+    screen = page.url
 
     role = agent.groups.get()
     agent.groups.remove(role)
@@ -241,8 +242,8 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
 def test_so_does_what_is_written_in_panels(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
     page = call(visit())
-    screen = page.url
     settled(page)
+    screen = page.url
     at = f"{days.today() + timedelta(days=1)}T12:30"
     for key, name, text in (("2", "details", "Trop cher"), ("7", "at", at), ("8", "handover_reason", "Parle kabyle")):
         page.keyboard.press(key)
@@ -885,7 +886,7 @@ def test_no_page_of_the_desk_breaks_a_rule_of_axe(
         page.keyboard.press(key)
         axe(page, *schemes)
         page.keyboard.press("Escape")
-    page.goto(f"{page.url}edit/{order.id}/")
+    page.goto(urljoin(page.url, f"edit/{order.id}/"))
     page.locator("[name=wilaya]").fill("bor")
     expect(page.get_by_role("option").first).to_be_visible()
     axe(page, *schemes)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from urllib.parse import urljoin
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -428,7 +429,7 @@ def test_a_refused_edit_leads_to_what_was_refused(
     person = visit()
     page = person.sign_in("samira")
     call_next(page)
-    page.goto(f"{page.url}edit/{order.id}/")
+    page.goto(urljoin(page.url, f"edit/{order.id}/"))
     for width in (1366, 375):
         page.set_viewport_size({"width": width, "height": 740})
         page.locator(f"[name^={name}]").evaluate("(field, text) => { field.value = text }", text)
