@@ -537,7 +537,7 @@ def test_two_of_one_name_are_told_apart(
     browser, query = browser_of(supervisor), {"first": "2026-03-02", "last": "2026-03-02", "by": by}
     assert sorted(name for name, _day, _cells in browser.get(PAGE, query).context["table"]) == sorted(wanted)
     rows = read_records(browser.get(f"{PAGE}csv/", query).getvalue())
-    assert sorted(row[by] for row in rows) == sorted(["all", *wanted])
+    assert sorted(row[f"By {by}"] for row in rows) == sorted(["All", *wanted])
 
 
 def test_the_orders_of_a_reason_are_found_whatever_space_ends_it(order_at: Any, agent: User, supervisor: User) -> None:
