@@ -14,8 +14,8 @@ _ARABIC = str.maketrans("أإآٱىة", "اااايه", "ـ")
 _WORD = re.compile(r"[^\W_]+")
 MOST_READ = 200  # characters of a heading, as many as are shown
 # Between two names in one heading, as in `Commune / Ville` and `الولاية (Wilaya)`, or before its currency.
-_PARTS = re.compile(r"[()\[\]/|\n]|\s[-–—]\s|\s(?=(?:DA|DZD|دج|د\.ج)\.?\s*$)", re.IGNORECASE)
-_CURRENCY = {"da", "dzd", "dinar", "dinars", "دج", "د ج", "دينار"}
+_PARTS = re.compile(r"[()\[\]/|\n]|\s[-–—]\s|\s(?:en\s)?(?=(?:DA|DZD|دج|د\.ج)\.?\s*$)", re.IGNORECASE)
+_CURRENCY = {"da", "dzd", "dinar", "dinars", "en da", "en dzd", "en dinars", "دج", "د ج", "دينار"}
 _ARTICLES = {"de", "du", "des", "d", "la", "le", "les", "l", "a", "of", "the"}
 
 
@@ -81,7 +81,7 @@ def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str],
 
 
 def _parts(heading: str) -> list[str]:
-    """The keys of a heading's parts, without hints. Joined by blanks they are the whole heading's key."""
+    """The keys of a heading's parts, without hints and the `en` before a currency."""
     keys = map(key, _PARTS.split(heading[:MOST_READ]))
     return [part for part in keys if part and part not in _HINTS]
 

@@ -20,6 +20,12 @@ _REST_AND_NAME = (
 _DESK = ("stop desk", "stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")
 _YES_OR_NO = ("oui non", "oui ou non", "yes no", "1 0", "0 1", "نعم لا", "نعم أو لا",
               "si oui mettez oui sinon laissez vide")  # fmt: skip
+_DELIVERY = ("mode livraison", "type livraison", "طريقة التوصيل")
+_HOME_OR_DESK = tuple(
+    " ".join(words)
+    for home, desk in product(("domicile", "home"), (*_DESK[:2], "bureau"))
+    for words in ((home, desk), (desk, home))
+)
 
 COLUMNS = (
     Column(
@@ -59,7 +65,8 @@ COLUMNS = (
         ("phone number", "phone 1", "phone1", "mobile", "mobile 1", "tel", "tel 1", "tel1", "telephone 1", "telephone1",
          "telephone client", "tel client", "n tel", "n telephone", "num tel", "num telephone", "numero tel",
          "numero telephone", "portable", "telephone portable", "tel portable", "telephone mobile", "tel mobile", "gsm",
-         "shipping phone", "phone billing", "contact phone",
+         "shipping phone", "phone billing", "contact phone", "tel1 tel2", "tel 1 tel 2", "tel 1 2",
+         "telephone 1 telephone 2", "telephone 1 2",
          "telephone destinataire", "tel destinataire",
          "هاتف العميل", "رقم هاتف العميل", "هاتف المستلم", "رقم هاتف المستلم",
          "رقم الهاتف", "هاتف الزبون", "رقم هاتف الزبون", "الهاتف 1", "الهاتف النقال", "رقم الهاتف النقال"),
@@ -110,7 +117,7 @@ COLUMNS = (
     Column(
         "delivery_type",
         _("Delivery type"),
-        ("mode livraison", "type livraison", "طريقة التوصيل"),
+        (*_DELIVERY, *map(" ".join, product(("type", *_DELIVERY, "livraison"), _HOME_OR_DESK))),
         fits=delivery_cells.kind_in,
         instead_of="shipping_fee",
     ),
@@ -172,11 +179,12 @@ COLUMNS = (
         "total_amount",
         _("To pay on delivery"),
         ("to pay at the door", "order total amount", "cod", "montant a payer", "a payer", "total a payer",
-         "net a payer", "a encaisser", "montant a encaisser", "total a encaisser"),
+         "net a payer", "a encaisser", "montant a encaisser", "total a encaisser", "montant cod", "total cod",
+         "cod amount", "a recouvrer", "montant a recouvrer", "total a recouvrer"),
         vague=("montant total commande",
                "total ttc", "total", "montant total", "المبلغ الإجمالي", "المجموع", "الإجمالي", "total commande",
                "montant commande", "prix total", "total price", "السعر الإجمالي", "المبلغ الكلي", "السعر الكلي",
-               "montant", "amount", "المبلغ", "montant colis", "total general", "المجموع الكلي"),
+               "montant", "amount", "المبلغ", "montant colis", "prix colis", "total general", "المجموع الكلي"),
     ),
     Column(
         "notes",
