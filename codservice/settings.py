@@ -286,6 +286,8 @@ try:
     EMAIL_PORT = _email["EMAIL_PORT"] or 465  # for smtps:// without a port
     EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
     EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
+    if not f"{EMAIL_HOST_USER}{EMAIL_HOST_PASSWORD}".isascii():  # smtplib logs in with ASCII alone
+        raise EnvError("EMAIL_URL must have a user and a password of ASCII letters, digits and signs.")
     EMAIL_TIMEOUT = 10  # seconds that a silent mail server may hold a worker's thread
     # At port 465 TLS begins at once, elsewhere by STARTTLS (RFC 8314).
     EMAIL_USE_SSL = _email["EMAIL_USE_SSL"] or (_is_encrypted and EMAIL_PORT == 465)

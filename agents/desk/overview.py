@@ -192,7 +192,7 @@ class NextCall(NamedTuple):
             return _("Your colleagues are already calling every customer who is due.")
         said = {"when": moment(self.at)}
         if self.is_opening:
-            return _("No calls can be made now. Calling hours begin again on %(when)s.") % said
+            return _("Nobody can be called now. The next calling hours begin on %(when)s.") % said
         return _("No calls are due now. The next one is due on %(when)s.") % said
 
 

@@ -99,7 +99,7 @@ def test_the_desk_says_when_calling_hours_begin(alice: Account, agent: User, bro
     order = make_order(alice)
     call = overview.next_call(agent)
     assert call == (days.start_of(days.today() + timedelta(days=1)), True)
-    said = "No calls can be made now. Calling hours begin again on "
+    said = "Nobody can be called now. The next calling hours begin on "
     assert said in browser.get(DESK).content.decode()
     assert browser.post(f"{DESK}next/").url == DESK
     assert browser.get(DESK).content.decode().count(said) == 2
