@@ -101,8 +101,12 @@ def _next_call(agent: User) -> overview.NextCall | str:
 
 def _to_order(claim_id: UUID, order_id: UUID, *, pause: bool = False) -> HttpResponse:
     """Go to the call with this order chosen, if it is still pending, and with `pause` ticked if asked for."""
-    address = reverse("admin:call", args=[claim_id]) + f"?order={order_id}"
+    address = _call_with(claim_id, order_id)
     return redirect(f"{address}&pause=on" if pause else address)
+
+
+def _call_with(claim_id: UUID, order_id: UUID) -> str:
+    return reverse("admin:call", args=[claim_id]) + f"?order={order_id}"
 
 
 # --- The call screen ---------------------------------------------------------------------------------------------
@@ -344,6 +348,7 @@ def _gone(
         "says": says,
         "is_refused": is_refused,
         "claim_id": claim_id,
+        "address": _call_with(claim_id, had[0].id) if form and had else "",
         "note": form.written if form else "",
         "noted": notices.noted_in(claim_id, request.user, [order.id for order in had]),
         "drafts": shown.draft_prefix(request.user),

@@ -326,6 +326,26 @@ def test_the_way_back_leads_to_a_call_that_came_back_with_a_mistake(visit: Visit
     assert screen.endswith(f"?order={second.id}")
 
 
+def test_the_way_back_leads_to_why_a_customer_was_gone(
+    visit: Visits, alice: Account, agent: User, supervisor: User
+) -> None:
+    (order,) = customers(alice, 1)
+    person = visit()
+    page = call(person)
+    settled(page)
+    screen = page.url
+    lifecycle.cancel(order.id, actor=Actor.of_staff(supervisor))
+    press(page, "Confirm")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was saved.")
+    assert page.url == screen
+    page.get_by_role("link", name="To the desk").click()
+    page.wait_for_url(f"**{DESK}")
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is left to decide.")
+    expect(page.get_by_role("link", name="See the order")).to_be_visible()
+    person.wrongs.clear()  # what was refused
+
+
 @pytest.mark.parametrize("goes", ["back", "on"])
 def test_a_note_whose_answer_was_lost_is_not_noted_again(goes: str, visit: Visits, alice: Account, agent: User) -> None:
     (order,) = customers(alice, 1)

@@ -3,6 +3,7 @@
 
 (() => {
   const shown = document.getElementById("kept-note");
+  if (shown.dataset.address) history.replaceState(null, "", shown.dataset.address); // no browser asks to send it again
   const names = Object.keys(localStorage).filter((name) => name.startsWith(DRAFTS + shown.dataset.drafts));
   const drafts = names.map((name) => ({ name, ...JSON.parse(localStorage.getItem(name)) }));
   const draft = drafts.find((each) => each.state === shown.dataset.state);
