@@ -30,6 +30,7 @@ GROUND = (
         "commands",
         "ratelimit",
         "health",
+        "restored",
         "retention",
         "long_lists",
         "searches",

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from codservice import health
+from codservice import health, restored
 from codservice.retention import SWEEPS
 
 
@@ -13,12 +13,13 @@ class WebhooksConfig(AppConfig):
     def ready(self) -> None:
         from codservice.files import account_export
         from codservice.files.account_export import ExportedTable
-        from webhooks import metrics, queue, registry, retention
+        from webhooks import feed, metrics, queue, registry, retention
         from webhooks.models import Attempt, Delivery, Event, Webhook
 
         health.CHECKS["deliveries"] = queue.problem
         metrics.register()
         health.SLOW_CHECKS["secrets"] = registry.problem_with_secrets
+        restored.NOTES.append(feed.note_restored)
         health.FIGURES["oldest_due_seconds"] = queue.oldest_due
         SWEEPS["deliveries"] = retention.deliveries
         SWEEPS["events"] = retention.events

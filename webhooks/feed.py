@@ -5,9 +5,10 @@ be inserted before what was shown (docs/architecture.md, "The feed"). Of two cha
 lower position; where the positions are equal, the feed goes by time, and the second is later. It is read kind by kind
 along one index, so that a page costs the same however many events there are.
 
-A cursor is a place in this order, signed for its account. It stays valid across restarts, restored backups and
-failovers. The migrations `feed`, `feed_in_order` and `feed_horizon` give the reasons of the database's functions
-`webhooks_feed_base`, `webhooks_feed_position` and `webhooks_feed_horizon` (codservice/operations/new_database.sql).
+A cursor is a place in this order, signed for its account. It stays valid across restarts and failovers, and where a
+backup is restored if it is no newer than that (`note_restored`). The migrations `feed`, `feed_in_order` and
+`feed_horizon` give the reasons of the database's functions `webhooks_feed_base`, `webhooks_feed_position` and
+`webhooks_feed_horizon` (codservice/operations/new_database.sql).
 """
 
 import struct
@@ -83,12 +84,14 @@ class Page(NamedTuple):
 
 # `horizon` is the first position at which something may still be written. It may go back for a moment, when a
 # transaction of another database ends while it is looked for. `future` is the first position that no transaction has
-# yet. An empty cursor begins at the last event before the days that are shown. That event is found by its id, which has
-# an index, and also by its time, since ids come from the clocks of web hosts, which may be wrong (`first_id`).
+# yet. `backup` is the time of one that was restored and whose last event is before the cursor. An empty cursor begins
+# at the last event before the days that are shown. That event is found by its id, which has an index, and also by its
+# time, since ids come from the clocks of web hosts, which may be wrong (`first_id`).
 _PAGE = """
 WITH horizon AS MATERIALIZED (
     SELECT webhooks_feed_horizon() AS position,
-        webhooks_feed_base() + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS future
+        webhooks_feed_base() + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS future,
+        (SELECT min(backup_at) FROM webhooks_feedgap WHERE %(position)s::bigint <@ positions) AS backup
 ), shown AS MATERIALIZED (
     SELECT since, rpad(lpad(to_hex((extract(epoch FROM since) * 1000)::bigint), 12, '0'), 32, '0')::uuid AS first_id
     FROM (SELECT now() - %(shown)s::interval AS since) AS shown
@@ -107,7 +110,7 @@ WITH horizon AS MATERIALIZED (
     ) AS found
     ORDER BY found.position, found.created_at, found.id LIMIT %(limit)s
 )
-SELECT horizon.position, horizon.future, now(), page.position, page.created_at, page.id, event.body
+SELECT horizon.position, horizon.future, horizon.backup, now(), page.position, page.created_at, page.id, event.body
 FROM horizon LEFT JOIN (page JOIN webhooks_event event ON event.id = page.id) ON true
 ORDER BY page.position, page.created_at, page.id
 """
@@ -131,11 +134,13 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
             "limit": limit + 1,
         },
     )
-    horizon, future, at = rows[0][:3]
-    # The second case: the cursor is from after the backup that was restored.
-    if after is not None and (after.at < at - EXPIRES or after.position >= future):
-        raise CursorExpired
-    found = [row[3:] for row in rows if row[3] is not None]
+    horizon, future, backup, at = rows[0][:4]
+    if after is not None:
+        is_known = backup is None or (event_id == LAST_ID and after.at <= backup)
+        # A position that no transaction has yet is from a server that was further.
+        if after.at < at - EXPIRES or not is_known or after.position >= future:
+            raise CursorExpired
+    found = [row[4:] for row in rows if row[4] is not None]
     events = [FeedEvent(id_, body) for _, _, id_, body in found[:limit]]
     if len(found) <= limit:
         end = Cursor(horizon - 1, LAST_ID, at)
@@ -144,6 +149,22 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
         return Page(events, end, has_more=False)
     position, created_at, id_, _ = found[limit - 1]
     return Page(events, Cursor(position, id_, created_at), has_more=True)
+
+
+# The place before the horizon is where a feed that is read from now on may end.
+_NOTE_RESTORED = """
+INSERT INTO webhooks_feedgap (positions, backup_at)
+SELECT int8range(first, greatest(first, %s - 1)), %s
+FROM (SELECT coalesce(max(position), -1) + 1 AS first FROM webhooks_event) AS lost
+"""
+
+
+def note_restored(backup_at: datetime) -> None:
+    """Note that a backup made at `backup_at` has just been restored: cursors from after it have expired."""
+    if postgresql.row("SELECT to_regclass('webhooks_feedgap') IS NULL")[0]:  # the backup is older than the table
+        return
+    (horizon,) = postgresql.row("SELECT webhooks_feed_horizon()")
+    postgresql.execute(_NOTE_RESTORED, [horizon, backup_at])
 
 
 def first_id(at: datetime) -> UUID:

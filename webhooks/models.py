@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.fields import ArrayField, BigIntegerRangeField
 from django.db import models
 from django.db.models import Func, Q, QuerySet
 from django.db.models.functions import Now
@@ -141,6 +141,13 @@ class FeedEra(models.Model):
     id = models.SmallIntegerField(primary_key=True)
     server_started_at = models.DateTimeField()
     base = models.BigIntegerField()
+
+
+class FeedGap(models.Model):
+    """Positions of the feed between the last event of a backup made at `backup_at`, and when it was restored."""
+
+    positions = BigIntegerRangeField()
+    backup_at = models.DateTimeField()
 
 
 class DeliveryQuerySet(QuerySet["Delivery"]):

@@ -1,11 +1,13 @@
 """Dumps of the database, made and restored by PostgreSQL's own programs with the service's connection settings."""
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -137,6 +139,17 @@ def restore(file: Path) -> None:
         postgresql.execute("ANALYZE")
     except DatabaseError:  # autovacuum will do it
         connection.close()  # it may be broken
+
+
+def begun_at(file: Path) -> datetime:
+    """When the dump was begun, to the second: it shows a moment of then or later. Raises Failed, CannotStart."""
+    command = [str(find_client("pg_restore", at_least=_major())), "--list", "--", str(file)]
+    english = os.environ | {"TZ": "UTC", "LC_ALL": "C"}
+    done = subprocess.run(command, env=english, capture_output=True, text=True, errors="replace")  # noqa: S603  (as above)
+    created = re.search(r"^; Archive created at (.*) UTC$", done.stdout, re.MULTILINE)
+    if created is None:
+        raise _failed("pg_restore", done.returncode, done.stderr)
+    return datetime.fromisoformat(created[1]).replace(tzinfo=UTC)
 
 
 def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:

@@ -135,6 +135,7 @@ def new_data_folder(path, *, keys=True):
 
 
 def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, backup, receiver, tmp_path, run):
+    made_by = timezone.now()
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as session:
         before = checksums(session)
     assert before["orders_order"][0] == 5
@@ -147,6 +148,10 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
     assert (done.returncode, done.stderr) == (0, "")
     with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
         after = checksums(session)
+        (backup_at,) = session.execute("SELECT backup_at FROM webhooks_feedgap").fetchone()
+        assert timedelta(0) <= made_by - backup_at < timedelta(minutes=1)
+        for table in "webhooks_feedera", "webhooks_feedgap", "webhooks_feedgap_id_seq":
+            assert before.pop(table) != after.pop(table)
     assert [after.pop(table)[0] for table in SESSIONS] == [0, 0], "whoever reads a backup could go on with sessions"
     assert after == before
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from codservice import commands, health
+from codservice import commands, health, restored
 from codservice.errors import CannotStart
 from codservice.operations import checks, dumps, new_database
 
@@ -31,7 +31,10 @@ elsewhere and let the service use that. Pending deliveries are sent as soon as a
                     )
                 if fault := new_database.fault():
                     raise CommandError(fault)
+                begun_at = dumps.begun_at(file.absolute())
                 dumps.restore(file.absolute())
+                for note in restored.NOTES:
+                    note(begun_at)
                 missing = checks.migrations()
                 unreadable = "" if missing else health.SLOW_CHECKS["secrets"]()
         except (dumps.Failed, CannotStart) as error:
