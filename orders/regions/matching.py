@@ -182,15 +182,18 @@ class Index(Generic[Place]):
             raise Ambiguous([best, *sorted(rivals, key=costs.__getitem__)])
         return best
 
-    def suggestions(self, words: list[str], count: int) -> list[Place]:
-        """The places whose names begin with `words`, then those with the nearest names, without far-fetched ones."""
+    def suggestions(self, words: list[str], count: int, *, limit: float | None = None) -> list[Place]:
+        """The places whose names begin with `words`, then those with the nearest names, without far-fetched ones.
+
+        `limit` is the cost up to which a name may differ, unless that is left to its length.
+        """
         spelling, arabic = spell(words), is_arabic(words[0])
         bare = spelling.bare[:LONGEST]
-        limit = max(1.5, len(bare) * 0.4)
+        limit = limit or max(1.5, len(bare) * 0.4)
         costs: dict[Place, float] = {}
         for place, known in self._alike(bare, arabic)[: 8 * count]:
             cost = distance(bare, known.bare, limit)
-            if cost <= limit and cost < costs.get(place, limit + 1):
+            if len(known.plain) > SHORT and cost <= limit and cost < costs.get(place, limit + 1):
                 costs[place] = cost
         if len(spelling.plain) >= SHORT:
             begun = (place for place, known in self._spellings[arabic] if known.plain.startswith(spelling.plain))

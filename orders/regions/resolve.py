@@ -4,6 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Set
 from functools import cache, cached_property
+from itertools import chain
 from typing import Generic, TypeVar
 
 from orders.regions import gazetteer
@@ -175,6 +176,10 @@ class Candidates(ABC, Generic[Place]):
     def belongs(self, place: Place, number: str) -> bool:
         """Whether a number beside the place's name agrees with it."""
 
+    @abstractmethod
+    def alternatives(self, cleaned: str) -> list[Place]:
+        """The places that may be meant by a text that is none's code or name, the likeliest first."""
+
     @cached_property
     def exact(self) -> dict[str, Place]:
         """The places by code and by exact name."""
@@ -202,7 +207,7 @@ class Candidates(ABC, Generic[Place]):
             raise NotFound(f"{_shown(text)} may be more than one name of {self.kind}.", near) from None
         if place is None:
             elsewhere = _wilayas_with(cleaned) if self.around else ()
-            near = () if elsewhere else _suggested(self._alternatives(cleaned))
+            near = () if elsewhere else _suggested(self.alternatives(cleaned))
             raise NotFound(f"{_shown(text)} is not the code or name of {self.kind}.", near, elsewhere)
         return place
 
@@ -297,15 +302,6 @@ class Candidates(ABC, Generic[Place]):
                     of_seat = inside
         return of_seat
 
-    def _alternatives(self, cleaned: str) -> list[Place]:
-        posted = gazetteer.communes_by_postal_code(_code(cleaned))
-        found: list = [place for place in posted if self.around and self.around.code in place.wilayas]
-        for words in _Text(cleaned).names():
-            for place in self.index.suggestions(words, gazetteer.MOST_SUGGESTIONS):
-                if place not in found:
-                    found.append(place)
-        return found
-
 
 class _Wilayas(Candidates[Wilaya]):
     def by_code(self, text: str) -> Wilaya | None:
@@ -318,6 +314,17 @@ class _Wilayas(Candidates[Wilaya]):
         named = gazetteer.wilaya_by_code(number)
         return named is not None and _agrees(named, {place.code})
 
+    def alternatives(self, cleaned: str) -> list[Wilaya]:
+        text = _Text(cleaned)
+        numbered = filter(None, map(self.by_code, text.numbers))
+        # "Kouba" means Alger, where it is a commune. Of wilayas, only names that are nearly the same may be meant then.
+        with_it = [wilaya for words in text.names() for wilaya in _wilayas_with(" ".join(words))]
+        near = (
+            self.index.suggestions(words, gazetteer.MOST_SUGGESTIONS, limit=1.0 if with_it else None)
+            for words in text.names()
+        )
+        return list(dict.fromkeys([*numbered, *chain.from_iterable(near), *with_it]))
+
 
 class _Communes(Candidates[Commune]):
     def by_code(self, text: str) -> Commune | None:
@@ -329,6 +336,12 @@ class _Communes(Candidates[Commune]):
             return number[:2] in place.wilayas
         named = gazetteer.wilaya_by_code(number)
         return _agrees(named, place.wilayas) if named else gazetteer.commune_by_code(number) == place
+
+    def alternatives(self, cleaned: str) -> list[Commune]:
+        posted = gazetteer.communes_by_postal_code(_code(cleaned))
+        found = [place for place in posted if self.around and self.around.code in place.wilayas]
+        near = (self.index.suggestions(words, gazetteer.MOST_SUGGESTIONS) for words in _Text(cleaned).names())
+        return list(dict.fromkeys([*found, *chain.from_iterable(near)]))
 
 
 @cache

@@ -320,6 +320,24 @@ def test_a_commune_of_another_wilaya_is_refused_with_that_wilaya(text: str, code
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Kouba", ("Alger",)),  # it used to be Sidi Bel Abbès, for its letters SBA
+        ("Hussein Dey", ("Alger",)),
+        ("القبة", ("Alger",)),
+        ("16 Birkhadem", ("Alger",)),
+        ("22 Kouba", ("Sidi Bel Abbès", "Alger")),
+        ("El Eulma", ("Sétif", "Annaba")),
+        ("Sbaa", ("Adrar",)),
+    ],
+)
+def test_a_commune_is_no_wilaya_and_says_whose_it_is(text: str, names: tuple[str, ...]) -> None:
+    with pytest.raises(regions.NotFound) as refusal:
+        regions.find_wilaya(text)
+    assert tuple(map(str, refusal.value.suggestions)) == names
+
+
+@pytest.mark.parametrize(
     ("beginning", "name"),
     [
         ("tizi", "Tizi Ouzou"),
