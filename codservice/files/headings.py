@@ -14,8 +14,8 @@ _ARABIC = str.maketrans("أإآٱىة", "اااايه", "ـ")
 _WORD = re.compile(r"[^\W_]+")
 MOST_READ = 200  # characters of a heading, as many as are shown
 # Between two names in one heading, as in `Commune / Ville` and `الولاية (Wilaya)`, or before its currency.
-_PARTS = re.compile(r"[()\[\]/|\n]|\s[-–—]\s|\s(?:en\s)?(?=(?:DA|DZD|دج|د\.ج)\.?\s*$)", re.IGNORECASE)
-_CURRENCY = {"da", "dzd", "dinar", "dinars", "en da", "en dzd", "en dinars", "دج", "د ج", "دينار"}
+_PARTS = re.compile(r"[()\[\]/|\n]|\s[-–—]\s|\s(?:en\s)?(?=(?:DA|DZD|dinars?|دج|د\.ج|بالدينار)\.?\s*$)", re.IGNORECASE)
+_CURRENCY = {"da", "dzd", "dinar", "dinars", "en da", "en dzd", "en dinars", "دج", "د ج", "دينار", "بالدينار"}
 _ARTICLES = {"de", "du", "des", "d", "la", "le", "les", "l", "a", "of", "the"}
 
 
