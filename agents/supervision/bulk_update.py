@@ -30,7 +30,8 @@ from orders.shipments import Shipment
 
 MOST = 200  # orders by one click; the command update_shipments has no limit
 MOST_FOUND = 400  # orders in a preview: many shops may have the same numbers
-# What separates names in a line. Blanks split a line only if all its words are found, because a number may contain one.
+# What separates names in a line. Blanks split a line only if two of its words are found, because a number may contain
+# one: 17 is no order's name in a “C 17” that nobody has.
 _SIGNS, _BLANKS = re.compile(r"[\t,;،؛]"), re.compile(r"\s+")
 TARGETS = [(status.value, status.label) for status in shipments.STATUSES]
 
@@ -109,11 +110,11 @@ def _named(text: str) -> list[str]:
         longer = [name for name in names if sign.search(name)]
         if not longer or len(names) > MOST:
             continue
-        parts = {name: _distinct(sign.split(name)) for name in _missing(find(longer))}
+        parts = {name: sign.split(name) for name in _missing(find(longer))}
         if sign is _BLANKS:
-            words = _distinct(word for each in parts.values() for word in each)
-            unknown = set(_missing(find(words)) if len(words) <= MOST else words)
-            parts = {name: words for name, words in parts.items() if unknown.isdisjoint(words)}
+            words = _distinct(chain.from_iterable(parts.values()))
+            found = find(words) if len(words) <= MOST else {}
+            parts = {name: words for name, words in parts.items() if sum(map(bool, map(found.get, words))) > 1}
         names = _distinct(part for name in names for part in parts.get(name, [name]))
     return names
 

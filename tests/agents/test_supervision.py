@@ -439,6 +439,12 @@ def test_a_number_with_blanks_or_commas_is_taken_whole(alice: Account, agent: Us
     assert context["missing"] == ["C 17", "x"], "17 is no part of a number that nobody has"
 
 
+def test_an_unknown_number_hides_not_the_others_of_its_line(confirmed: list[Order], browser: Any) -> None:
+    context = preview(browser, "shipped", named="CMD-0 CMD-1 CMD-77\nCMD-2, CMD-78").context
+    assert [order.external_id for order, _ in context["movable"]] == ["CMD-0", "CMD-1", "CMD-2"]
+    assert context["missing"] == ["CMD-77", "CMD-78"]
+
+
 def test_marks_around_a_number_are_left_out_where_no_order_has_it_with_them(
     alice: Account, agent: User, browser: Any
 ) -> None:
@@ -487,11 +493,12 @@ def test_moves_cost_the_same_for_one_and_many(alice: Account, agent: User, brows
         for order in orders:
             lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
         for data in ({"named": "\n".join(str(order.id) for order in orders)},
+                     {"named": " ".join(["CMD-77", *(str(order.id) for order in orders * 2)])},
                      {"make": "1", "seen": [f"{order.id}:2" for order in orders]}):  # fmt: skip
             with CaptureQueriesContext(connection) as queries:
                 browser.post(MOVES, {"to": "shipped", **data})
             counts.append(len(queries))
-    assert counts[:2] == counts[2:]
+    assert counts[:3] == counts[3:]
 
 
 # --- Calling rules -----------------------------------------------------------------------------------------------
