@@ -175,7 +175,9 @@ class OutcomeForm(Form):
         windows = hours.of_customer(self.cleaned_data["seen"], FARTHEST_CALLBACK.days + 1)
         if preset and shown_at:
             at = planning.presets(shown_at, windows).get(preset)
-        if at is None or not now < at < now + FARTHEST_CALLBACK:
+        if preset and (at is None or at <= now):
+            self.add_error("at", _("This time can no longer be chosen. Choose another."))
+        elif at is None or not now < at < now + FARTHEST_CALLBACK:
             self.add_error("at", _("Choose a time within the next 90 days."))
         elif not planning.may_call(at, windows):
             self.add_error("at", _hours_of(at, windows))

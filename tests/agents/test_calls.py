@@ -346,7 +346,17 @@ def test_a_page_without_a_usable_time_is_read_again(shown: str | int, order: Ord
 def test_a_time_that_is_over_is_chosen_again(screen: Screen) -> None:
     response = screen.press("callback_hour", shown_at=(timezone.now() - timedelta(minutes=61)).isoformat())
     assert (response.status_code, CallNote.objects.count()) == (422, 0)
+    assert "This time can no longer be chosen. Choose another." in response.content.decode()
     assert datetime.fromisoformat(response.context["shown_at"]) > timezone.now() - timedelta(minutes=10)
+
+
+def test_a_time_that_has_left_the_hours_is_chosen_again(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = days.at(days.today(), time(12))
+    monkeypatch.setattr(forms, "timezone", SimpleNamespace(now=lambda: noon))
+    CallingPeriod.objects.update(closes_at=time(12, 30))
+    response = screen.press("callback_hour", shown_at=(noon - timedelta(minutes=1)).isoformat())
+    assert (response.status_code, CallNote.objects.count()) == (422, 0)
+    assert "This time can no longer be chosen. Choose another." in response.content.decode()
 
 
 def test_a_customer_is_handed_to_a_colleague_or_a_supervisor(
