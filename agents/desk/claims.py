@@ -218,9 +218,11 @@ def let_go(claim_id: UUID, *, agent: User) -> None:
     Claim.objects.filter(id=claim_id, agent=agent).delete()
 
 
-def release(claim_id: UUID) -> bool:
-    """Release the customer on behalf of a supervisor. False when nobody held them any more."""
-    return bool(Claim.objects.filter(id=claim_id).delete()[0])
+def release(claim_id: UUID) -> str | None:
+    """Release the customer on behalf of a supervisor, and return their phone number. None when nobody held them any
+    more."""
+    rows = postgresql.rows("DELETE FROM agents_claim WHERE id = %(claim)s RETURNING phone_e164", {"claim": claim_id})
+    return rows[0][0] if rows else None
 
 
 def release_all(agent: User) -> None:

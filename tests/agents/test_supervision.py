@@ -1,7 +1,7 @@
 """What supervisors do besides calling: review, claims, moves of many orders, calling rules."""
 
 import re
-from datetime import time
+from datetime import time, timedelta
 from html import unescape
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.formats import date_format
 
 from agents.desk import claims, decisions
 from agents.desk.forms import OLD_PAGE
@@ -174,6 +175,27 @@ def test_everybody_sees_who_holds_whom_and_supervisors_release(
     again = said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))
     assert again == ["This customer was no longer being called."]
     assert browser.post(CLAIMS, {"claim": "x"}, follow=True).status_code == 200
+
+
+def test_a_release_says_who_has_the_promised_call_and_when_others_get_it(
+    alice: Account, agent: User, colleague: User, browser: Any
+) -> None:
+    due_at = days.at(days.today() + timedelta(days=2), time(17))
+    promised = make_order(alice)
+    planned = {"call_state": CallState.CALLBACK, "call_due_at": due_at, "callback_agent": colleague}
+    Order.objects.filter(id=promised.id).update(**planned)
+    make_order(alice, phone=promised.customer_phone)
+
+    def released() -> str:
+        claim = claims.take(promised.id, agent=agent)
+        return said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))[0]
+
+    assert "the next agent who presses Next order" in released(), "for the other order"
+    Order.objects.exclude(id=promised.id).update(call_state=CallState.REVIEW)
+    assert released() == (
+        f"The customer is released. Nadia has the call planned for {date_format(due_at, 'j N, H:i')}; "
+        "others get the customer once it is 15 minutes overdue."
+    )
 
 
 def test_a_customer_in_progress_is_called_as_on_the_desk(
