@@ -23,14 +23,16 @@ _UNTIL = {Status.SHIPPED: (12, 30), Status.DELIVERED: (24, 72), Status.RETURNED:
 def spread_over_time(account: Account, chance: Random) -> None:
     """Move each order of the account into the past, with all that belongs to it.
 
-    Decided orders are spread over the past weeks. Pending ones had their last call or change within the last hours."""
+    Decided orders are spread over the past weeks. Pending ones had their last call or change within the last hours,
+    in the order of their ids, by which the list of orders is sorted."""
     now = timezone.now()
     orders = list(account.orders.order_by("-id").prefetch_related(*_RELATED))
+    minutes = iter(sorted(chance.randrange(2, 300) for order in orders if order.status == Status.PENDING))
     for number, order in enumerate(orders):
         _tell(order, now - timedelta(minutes=100 * number), chance)
         last = max(order.updated_at, *(note.created_at for note in order.call_notes.all()), order.created_at)
         if order.status == Status.PENDING:
-            _shift(order, now - timedelta(minutes=chance.randrange(2, 300)) - last)
+            _shift(order, now - timedelta(minutes=next(minutes)) - last)
         else:
             _shift(order, DAY * min(math.floor((now - last) / DAY), 0))
     notes, changes, edits = ([row for order in orders for row in getattr(order, name).all()] for name in _RELATED)

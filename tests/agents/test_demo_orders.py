@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from agents.filters import SortFilter
 from agents.models import Claim
 from orders.models import CallNote, CallState, Order, OrderEdit, ShippingFee, Status
 from tests.harness.database import one
@@ -59,6 +60,12 @@ def test_the_desk_has_all_that_can_wait() -> None:
     assert OrderEdit.objects.filter(order__in=waiting, at__lt=Now() - timedelta(minutes=4)).exists()
     assert CallNote.objects.filter(order__in=among_the_first(200), callback_at__isnull=False).exists()
     assert not Claim.objects.exists()
+
+
+def test_the_oldest_of_the_new_orders_come_first_in_the_list() -> None:
+    new = Order.objects.filter(status=Status.PENDING, call_state=CallState.NEW)
+    times = list(new.order_by(*SortFilter.ORDERINGS[SortFilter.OLDEST]).values_list("created_at", flat=True))
+    assert times == sorted(times)
 
 
 def test_it_looks_alive() -> None:
