@@ -95,8 +95,16 @@ def new(request: HttpRequest) -> HttpResponse:
             form.add_error(None, error)
         else:
             return _tell(request, person, password, status=201)
-    status = 422 if form.errors else 200
-    return show(request, "agents/supervision/person_new.html", title=_("New agent"), form=form, status=status)
+    is_taken = form.has_error("username", "unique")
+    managed = access.managed_by(request.user).filter(username__iexact=form.instance.username)
+    return show(
+        request,
+        "agents/supervision/person_new.html",
+        title=_("New agent"),
+        form=form,
+        namesake=managed.first() if is_taken else None,
+        status=422 if form.errors else 200,
+    )
 
 
 @for_supervisors

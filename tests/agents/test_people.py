@@ -79,6 +79,22 @@ def test_a_new_agent_signs_in_with_the_password_that_was_shown_once(browser: Cli
     assert entered.status_code == 302
 
 
+def test_loading_the_page_of_a_new_agents_password_again_leads_to_the_agent(
+    supervisor: User, operator: User, browser: Client
+) -> None:
+    """Who has not noted the password creates another, not a second account."""
+    data = {"username": "lynda", "first_name": "Lynda"}
+    browser.post(NEW, data)
+    told = "A new password is shown only once. If nobody noted it, create another on this person's page:"
+    for username in ("lynda", "Lynda"):
+        text = html.unescape(browser.post(NEW, {**data, "username": username}).content.decode())
+        assert f'{told} <a href="{page_of(User.objects.get(username="lynda"))}"><bdi>Lynda</bdi></a>' in text
+    for unmanaged in (supervisor, operator):
+        text = html.unescape(browser.post(NEW, {**data, "username": unmanaged.username}).content.decode())
+        assert "already exists" in text
+        assert told not in text
+
+
 def test_an_agent_of_long_names_decides(order: Order, browser: Client) -> None:
     names = {"first_name": "A" * 150, "last_name": "B" * 150}
     browser.post(NEW, {"username": "lynda", **names})
