@@ -109,6 +109,12 @@ def test_malformed_and_unsupported_bodies_and_missing_scopes_count_as_well(alice
     assert (answer.status_code, standing(answer)) == (403, (60, 59))
 
 
+def test_an_answer_that_the_client_has_already_counts_as_well(api):
+    answer = api.get("/api/v1/inventory")
+    again = api.get("/api/v1/inventory", headers={"If-None-Match": answer.headers["ETag"]})
+    assert (again.status_code, standing(again)) == (304, (60, 58))
+
+
 def test_an_account_has_its_own_limit_when_it_is_given_one(api_for):
     assert standing(api_for(AccountFactory(rate_limit=1000)).get(ORDERS)) == (1000, 999)
 
