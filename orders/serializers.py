@@ -87,7 +87,11 @@ class CommuneField(RegionField):
 class OrderItemImport(Body):
     """A line of an order. With a `product_id`, the name and price that are not sent come from the catalog."""
 
-    product_id = CanonicalUUID(allow_null=True, default=None)
+    product_id = CanonicalUUID(
+        allow_null=True,
+        default=None,
+        help_text="A product's `id`. Its name and price are the line's, unless the line sends its own.",
+    )
     product_name = Text(max_length=255, allow_null=True, default=None)
     quantity = Integer(min_value=1, max_value=MAX_QUANTITY)
     unit_price = Amount(allow_null=True, default=None)

@@ -322,6 +322,12 @@ def test_what_may_be_left_out_has_no_default(description):
     assert '"default"' not in json.dumps(description)
 
 
+def test_a_line_says_that_what_it_sends_wins_over_its_product(description):
+    line = description["components"]["schemas"]["OrderItemImportRequest"]
+
+    assert "unless the line sends its own" in line["properties"]["product_id"]["description"]
+
+
 def test_a_ping_alone_is_described_as_tried_once(description):
     said = {kind: delivery["post"]["description"] for kind, delivery in description["webhooks"].items()}
 
