@@ -23,7 +23,7 @@ def weak_etag(data: Any) -> str:
 
 
 class PreconditionFailed(Refused):
-    """The state has changed since the client read it."""
+    """The state has changed since the client read it, or nobody can tell."""
 
     code, status = "precondition_failed", 412
     message = "It has changed since you read it. Read it again before you change it."
@@ -35,7 +35,11 @@ def check_match(request: Request, read: Callable[[], Any]) -> None:
     The comparison is weak, because our tags are. They still change with every change of a body's content.
     """
     sent = request.META.get("HTTP_IF_MATCH")
-    if sent is not None and not _names(sent, weak_etag(read())):
+    if sent is None:
+        return
+    if not parse_etags(sent):  # reading again, as the usual sentence says, would never end
+        raise PreconditionFailed("`If-Match` names no ETag. Send the ETag as it came, with its quotes.")
+    if not _names(sent, weak_etag(read())):
         raise PreconditionFailed
 
 

@@ -134,7 +134,7 @@ def describe(
         text = "The `ETag` of an earlier answer."
         parameters += [_header("If-None-Match", description=text), _header("ETag", response=[200, 304])]
     if has_precondition:
-        text = "The `ETag` that you read. The change is refused if the order has changed since."
+        text = "The `ETag` that you read, with its quotes. The change is refused if the order has changed since."
         parameters += [_header("If-Match", description=text), _header("ETag", response=[200])]
     if has_location:
         path = {"type": "string", "format": "uri-reference"}

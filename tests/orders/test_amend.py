@@ -306,6 +306,7 @@ def test_if_match_refuses_what_changed_in_between(api, order):
     for stale in (tag, tag.removeprefix("W/"), '"x"', "x", "", '"'):
         refused = send(api, order, stale, notes="2")
         assert (refused.status_code, refused.json()["error"]) == (412, "precondition_failed")
+        assert ("Read it again" in refused.json()["message"]) == (stale.count('"') == 2)
     for good in (answer.headers["ETag"], f'"x", {answer.headers["ETag"]}', "*"):
         assert send(api, order, good, notes="1").status_code == 200
 
@@ -315,6 +316,15 @@ def test_if_match_refuses_what_changed_in_between(api, order):
     lifecycle.confirm(order.id, actor=SAMIRA)
     assert send(api, order, tag, notes="2").json()["error"] == "precondition_failed"
     assert send(api, order, "*", notes="2").json()["error"] == "order_not_editable"
+
+
+def test_if_match_without_its_quotes_is_told_to_send_them(api, order):
+    tag = api.get(path(order)).headers["ETag"]
+
+    refused = send(api, order, tag.replace('"', ""), notes="1")
+
+    assert (refused.status_code, refused.json()["error"]) == (412, "precondition_failed")
+    assert refused.json()["message"] == "`If-Match` names no ETag. Send the ETag as it came, with its quotes."
 
 
 def test_if_match_of_no_order_is_404(api, order):
