@@ -87,6 +87,14 @@ def without_words(block: str) -> str:
     return re.sub(r'\|\| echo "[\w ,]+"', "", block)
 
 
+def test_no_command_loses_its_guard_with_an_empty_variable() -> None:
+    """`curl` sends no header that has no value, and the change would be made whatever has changed since."""
+    guards = [guard for page in PAGES for guard in re.findall(r'"If-Match: (.+?)"', page.read_text(encoding="utf-8"))]
+
+    assert guards
+    assert all(guard.startswith("${") and guard.endswith(":?}") for guard in guards), guards
+
+
 def test_json_is_what_the_description_says() -> None:
     schemas = generated()["components"]["schemas"]
     events = {
