@@ -47,6 +47,13 @@ function import_order(object $order): array
     return [$status, $body];
 }
 
+// The id of the order that has this external_id, if nothing else is wrong with the one that was refused.
+function already_there(string $refusal): ?string
+{
+    return preg_match('~Order (\S+) has this external_id~', $refusal, $found)
+        && array_keys((array) json_decode($refusal)->errors) === ['external_id'] ? $found[1] : null;
+}
+
 function import_file(string $path): int
 {
     $failed = 0;
@@ -58,8 +65,9 @@ function import_file(string $path): int
             continue;
         }
         [$status, $body] = import_order($order);
-        if ($status === 201) {
-            echo $order->external_id, ' ', json_decode($body)->id, "\n";
+        $id = $status === 201 ? json_decode($body)->id : already_there((string) $body);
+        if ($id !== null) {
+            echo $order->external_id, ' ', $id, "\n";
         } else {
             fprintf(STDERR, "%s: %d %s\n", $order->external_id, $status, $body);
             $failed++;

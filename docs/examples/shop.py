@@ -39,7 +39,7 @@ OPENER = urllib.request.build_opener(NoRedirects)
 
 
 def import_order(order):
-    """Send one order, again and again until it is known to be imported; gives it as the service has it."""
+    """Send one order, again and again until it is known to be imported; gives its id."""
     sent = json.dumps(order).encode()
     request = urllib.request.Request(
         os.environ["URL"] + "/api/v1/orders",
@@ -56,13 +56,15 @@ def import_order(order):
         wait = 2**attempt + random.random()
         try:
             with OPENER.open(request, timeout=10) as answer:
-                return json.load(answer)
+                return json.load(answer)["id"]
         except urllib.error.HTTPError as error:
             try:
                 body = error.read().decode(errors="replace")
             except (OSError, http.client.HTTPException):  # it broke off; the status is known
                 body = ""
             if error.code not in (408, 409, 429) and error.code < 500:
+                if there := already_there(body):
+                    return there
                 raise Refused(f"{error.code} {body}") from None
             after = error.headers.get("Retry-After") or ""
             if after.isdecimal():  # what stands before the service may write a date
@@ -76,6 +78,12 @@ def import_order(order):
     raise OSError(f"{ATTEMPTS} attempts failed, the last with: {problem}")
 
 
+def already_there(refusal):
+    """The id of the order that has this external_id, if nothing else is wrong with the one that was refused."""
+    found = re.search(r"Order (\S+) has this external_id", refusal)
+    return found[1] if found and list(json.loads(refusal)["errors"]) == ["external_id"] else None
+
+
 def import_file(path):
     with open(path, encoding="utf-8") as file:
         orders = json.load(file)
@@ -86,7 +94,7 @@ def import_file(path):
             failed += 1
             continue
         try:
-            print(order["external_id"], import_order(order)["id"], flush=True)
+            print(order["external_id"], import_order(order), flush=True)
         except (Refused, OSError) as problem:
             print(f"{order['external_id']}: {problem}", file=sys.stderr)
             failed += 1

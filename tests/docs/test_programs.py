@@ -170,6 +170,22 @@ def test_an_answer_that_breaks_off_is_no_end(shop: Callable[..., Any], front: Ca
     assert [trouble for trouble, _ in troubled.seen] == ["cut503", "", ""]
 
 
+def test_an_order_that_is_there_already_counts_as_imported(
+    shop: Callable[..., Any], front: Callable[..., Front]
+) -> None:
+    account = AccountFactory()
+    there = make_order(account, external_id="1042")
+    sent = order_body(external_id="1042")
+
+    again = shop([sent, order_body(external_id="1043")], front().url, new_key(account, scopes=["orders:write"]))
+    wrong = shop([sent | {"customer_wilaya": "Atlantis"}], front().url, new_key(account))
+
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.splitlines() == [f"1042 {there.id}", f"1043 {Order.objects.latest('created_at').id}"]
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert "customer_wilaya" in wrong.stderr
+
+
 def test_what_is_refused_is_told_and_not_sent_again(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
     account = AccountFactory()
     calm = front()
