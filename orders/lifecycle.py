@@ -278,10 +278,19 @@ def allowed_move(order: Order, name: str, actor: Actor) -> Move:
     if found is None:
         if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
             raise NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % status_in_words(order))
-        raise already_decided(order)
+        raise AlreadyDecided(" ".join([already_decided(order).message, *_needed_first(Status(order.status), name)]))
     if actor.role not in found.by:
         raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % status_in_words(order))
     return found
+
+
+def _needed_first(status: Status, name: str) -> list[str]:
+    """A sentence for each status that an order of this one can still come to, and from which the move starts."""
+    ahead = {status}
+    for (start, _name), move in Order.MOVES.items():  # an order's way, from its beginning
+        ahead |= {move.to} if start in ahead else set()
+    starts = [start for start, each in Order.MOVES if each == name and start in ahead]
+    return [_("It must be %(status)s first.") % {"status": start.label.lower()} for start in starts]
 
 
 # The clock is read once all locks are held. Otherwise a change that waited for a lock could be dated before changes

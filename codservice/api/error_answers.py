@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from codservice.accounts.key_format import TEST
 from codservice.api.adapters import ExactJSONRenderer
 from codservice.errors import Errors, Refused
 from codservice.postgresql import is_behind
@@ -141,16 +142,24 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
     A call is never redirected, but told of the slash."""
     if _is_call(request):
-        path = re.sub("/+", "/", request.path).removesuffix("/")
-        has_slash = path != request.path and is_valid_path(path)
-        message = "There is nothing at this address: it has a slash too many." if has_slash else ""
-        return error_response(HTTPStatus.NOT_FOUND, "not_found", message=message)
+        return error_response(HTTPStatus.NOT_FOUND, "not_found", message=_why_not_found(request))
     if request.method in ("GET", "HEAD") and isinstance(exception, Resolver404):
         path = request.path.removesuffix("/") if request.path.endswith("/") else f"{request.path}/"
         if is_valid_path(path):
             query = request.META.get("QUERY_STRING", "")
             return redirect(f"{path}?{query}" if query else path)
     return defaults.page_not_found(request, exception)
+
+
+def _why_not_found(request: HttpRequest) -> str:
+    """Why there is nothing at a call's address; empty if nobody knows."""
+    path = re.sub("/+", "/", request.path).removesuffix("/")
+    if path != request.path and is_valid_path(path):
+        return "There is nothing at this address: it has a slash too many."
+    key = getattr(request, "api_key", None)
+    if path.startswith("/api/v1/test/") and key and key.mode != TEST:
+        return "The calls of test mode need a test key (`cod_test_…`)."
+    return ""
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -197,6 +197,7 @@ def test_to_a_live_key_there_is_no_such_path(alice: Account, api: ApiClient, api
         for method in ("GET", "POST", "OPTIONS", "DELETE"):
             unknown = said(client, method, f"/api/v1/test/orders/{order.id}/nothing")
             assert unknown[0] == 404
+            assert b"need a test key" in unknown[1]
             for name in (*MOVES, "call"):
                 assert said(client, method, f"/api/v1/test/orders/{order.id}/{name}") == unknown
     assert Order.objects.get().status == Status.PENDING

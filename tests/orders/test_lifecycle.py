@@ -102,6 +102,29 @@ def test_a_refusal_names_who_was_faster_and_when():
     assert refusal.value.message == f"Already confirmed by Amel B. at {moved.confirmed_at:%H:%M UTC on %Y-%m-%d}."
 
 
+@pytest.mark.parametrize(
+    ("status", "move", "needed"),
+    [
+        ("pending_confirmation", "ship", "confirmed"),
+        ("pending_confirmation", "deliver", "shipped"),
+        ("confirmed", "deliver", "shipped"),
+        ("confirmed", "return", "shipped"),
+    ],
+)
+def test_a_refusal_names_what_the_order_must_be_first(status, move, needed):
+    with pytest.raises(lifecycle.AlreadyDecided, match=rf"[.] It must be {needed} first[.]$"):
+        MOVES[move](order_in(status).id, actor=actor("supervisor"))
+
+
+@pytest.mark.parametrize(
+    ("status", "move"), [("confirmed", "confirm"), ("canceled", "ship"), ("delivered", "ship"), ("returned", "deliver")]
+)
+def test_a_refusal_names_nothing_that_the_order_can_no_longer_be(status, move):
+    with pytest.raises(lifecycle.AlreadyDecided) as refusal:
+        MOVES[move](order_in(status).id, actor=actor("supervisor"))
+    assert "must be" not in refusal.value.message
+
+
 @pytest.mark.parametrize("status", ["shipped", "delivered", "returned"])
 def test_an_order_that_has_left_can_no_longer_be_canceled(status):
     with pytest.raises(lifecycle.NotCancellable) as refusal:
