@@ -323,6 +323,14 @@ def test_what_the_server_itself_refuses_has_no_body(port, head, statuses):
     assert body == b""
 
 
+def test_headers_that_only_one_of_both_may_refuse_are_refused_with_its_body_or_without(port):
+    """granian looks at how much it holds before it reads on: it takes up to 128 KiB of what comes in one piece."""
+    status, whole = ask_whole(port, f"GET / HTTP/1.1\r\nX-Name: {'a' * (70 << 10)}")
+    body = whole.partition(b"\r\n\r\n")[2]
+    assert status == 431
+    assert body == b"" or json.loads(body)["error"] == "headers_too_large"
+
+
 @pytest.mark.parametrize("mode", ["live", "test"])
 def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
     with connect(port) as connection:
