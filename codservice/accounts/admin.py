@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from codservice.accounts import merchants, one_time_codes, security_log, staff
@@ -119,11 +119,20 @@ class AccountAdmin(ReadOnly):
 # --- Keys ------------------------------------------------------------------------------------------------------------
 
 
+_IS_SHUT = (
+    Q(account__is_active=False)
+    | Q(account__holder__is_active=False)
+    | Q(account__live__is_active=False)
+    | Q(account__live__holder__is_active=False)
+)
+
+
 class KeyStateFilter(Choice):
     title = gettext_lazy("state")
     parameter_name = "state"
     offered = {
-        "works": (gettext_lazy("Works"), ApiKey.WORKS),
+        "works": (gettext_lazy("Works"), ApiKey.WORKS & ~_IS_SHUT),
+        "refused": (pgettext_lazy("key", "Refused"), ApiKey.WORKS & _IS_SHUT),
         "expired": (gettext_lazy("Expired"), Q(expires_at__lte=Now(), revoked_at=None)),
         "revoked": (gettext_lazy("Revoked"), Q(revoked_at__isnull=False)),
     }

@@ -215,20 +215,35 @@ def test_chosen_keys_are_revoked_after_a_question_that_names_them(operator: Clie
     assert "The chosen keys have already been revoked." in text
 
 
-def test_a_key_that_is_refused_with_its_merchant_is_not_just_said_to_work(
-    operator: Client, alice: Account, twin: Account
+def test_a_key_that_is_refused_with_its_merchant_is_not_said_to_work(
+    operator: Client, alice: Account, twin: Account, charlie: Account
 ) -> None:
-    keys = [ApiKey.issue(account, name="Shop", is_test=account == twin)[0] for account in (alice, twin)]
+    """Neither on its page, nor in lists: the filters find it by what its state says."""
+    keys = [ApiKey.issue(alice, name="Shop")[0], twin.api_keys.get()]
+    keys_list = page("accounts_apikey_changelist")
     pages = [page("accounts_apikey_change", key.pk) for key in keys]
-    pages += [page("accounts_apikey_changelist"), of_merchant(alice)]
+    pages += [keys_list, of_merchant(alice)]
+    other, expired, revoked = (ApiKey.issue(account, name="Other")[0] for account in (charlie, alice, alice))
+    revoked.revoke()
+    ApiKey.objects.filter(pk=expired.pk).update(expires_at=datetime(2026, 1, 1, tzinfo=UTC))
+
+    def found(state: str) -> set[Any]:
+        return {key.pk for key in operator.get(keys_list, {"state": state}).context["cl"].result_list}
+
+    both = {key.pk for key in keys}
     for row, says in (
-        (alice, "refused while the merchant is deactivated"),
-        (alice.holder, "refused while the holder may not sign in"),
+        (alice, "while the merchant is deactivated"),
+        (alice.holder, "while the holder may not sign in"),
     ):
-        assert not [there for there in pages if says in text_of(operator.get(there))]
+        refused = f'<span class="status canceled">Refused</span> <small>{says}</small>'
+        assert not [there for there in pages if refused in text_of(operator.get(there))]
+        assert (found("works"), found("refused")) == ({*both, other.pk}, set())
         row.is_active = False
         row.save()
-        assert [there for there in pages if says in text_of(operator.get(there))] == pages
+        assert [there for there in pages if refused in text_of(operator.get(there))] == pages
+        assert [there for there in pages[:2] if "Works</span>" in text_of(operator.get(there))] == []
+        assert (found("works"), found("refused")) == ({other.pk}, both)
+        assert (found("expired"), found("revoked")) == ({expired.pk}, {revoked.pk})
         row.is_active = True
         row.save()
 
