@@ -3,6 +3,7 @@
 Changes that have rules are made by `merchants`, `ApiKey` and `User`."""
 
 import re
+import shlex
 from typing import Any
 
 from django.contrib import admin, messages
@@ -217,7 +218,8 @@ class PersonAdmin(LongList, UserAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         person = context.get("original")
         context["title"] = person.display_name if person else _("New person")
-        context["has_codes"] = person is not None and one_time_codes.are_on(person)
+        if person and one_time_codes.are_on(person):
+            context["codes_off"] = shlex.join(("manage.py", "turn_codes_off", person.username))
         return super().render_change_form(request, context, *args, **kwargs)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:

@@ -1,6 +1,7 @@
 """The operators' pages of merchants, keys, people, roles and the log: what they show, find, do and refuse."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import escape, unescape
@@ -14,6 +15,7 @@ from django.db import OperationalError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import authentication, security_log
 from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User, unknown_password
@@ -404,6 +406,19 @@ def test_an_operator_who_is_shut_out_gets_an_unknown_password_before_any_is_lock
         assert operator.post(page("accounts_user_change", other.pk), form).status_code == 302
     assert (locks, locks_of_people(queries)) == ([0], 1)
     assert not User.objects.get(pk=other.pk).is_active
+
+
+def test_the_page_of_a_person_with_codes_says_how_to_turn_them_off(operator: Client) -> None:
+    """By a command to paste into a shell, in which other people's names do nothing."""
+    person = factories.UserFactory(username="$(id)o'brien<b>@shop.dz")
+    there = page("accounts_user_change", person.pk)
+    assert "turn_codes_off" not in text_of(operator.get(there))
+    TOTPDevice.objects.create(user=person, confirmed=True, name="")
+    command = re.search(r'run <code dir="ltr">(.*?)</code>', text_of(operator.get(there)))
+    assert command
+    assert "<b>" not in command[1]
+    assert shlex.split(unescape(command[1])) == ["manage.py", "turn_codes_off", person.username]
+    assert "$(id)" in unescape(command[1]).split("'")[1]
 
 
 @pytest.mark.django_db(transaction=True)
