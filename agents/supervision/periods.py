@@ -66,6 +66,8 @@ class CallingPeriodForm(Form, HoursInOrder):
 
     def clean(self) -> dict[str, Any]:
         if self.cleaned_data.get("is_closed"):
+            if any(self.cleaned_data.get(name) is not None for name in CallingPeriod.HOURS):
+                self.add_error("is_closed", _("Closed days have no hours. Empty the times, or do not choose this."))
             self.cleaned_data |= _UNUSED
         for name in _NEEDED - self.errors.keys():
             if self.cleaned_data.get(name) is None:

@@ -533,7 +533,7 @@ def test_a_supervisor_closes_a_day_for_all_merchants_and_needs_no_hours_for_it(
     assert "closed" in said_of(answer, "Eid")
     assert claims.next_customer(agent) is None
     assert CallingPeriod.objects.get().shifts == [(time(0), time(0, 1))], "hours to a version that knows no closed days"
-    again = browser.post("/console/periods/", form(name="Eid", is_closed="on"), follow=True)
+    again = browser.post("/console/periods/", eid, follow=True)
     assert "These hours are already in the list." in again.content.decode()
     browser.post("/console/periods/", {"end": str(CallingPeriod.objects.get().id)})
     assert claims.next_customer(agent)
@@ -572,7 +572,7 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supe
         {"name": "x" * 101},
         {"name": "Rama\ndan"},
         {"opens_at": ""},
-        {"is_closed": "on", "is_opening": "on"},
+        {"is_closed": "on", "is_opening": "on", "opens_at": "", "closes_at": ""},
         {"break_from": "12:00"},
         {"break_from": "12:00", "break_until": "16:00"},
     ],
@@ -582,8 +582,18 @@ def test_hours_that_nobody_could_keep_are_refused(changes: dict[str, str], super
     assert not CallingPeriod.objects.exists()
 
 
+@pytest.mark.parametrize("kept", ["opens_at", "closes_at", "break_from", "break_until"])
+def test_a_closed_day_with_hours_is_refused_rather_than_closed_without_them(kept: str, supervisor: User) -> None:
+    """Whoever writes them means another day, or has the choice wrong."""
+    hours = {"opens_at": "", "closes_at": "", kept: "00:00"}
+    answer = browser_of(supervisor).post("/console/periods/", form(is_closed="on", **hours))
+    assert (answer.status_code, CallingPeriod.objects.count()) == (422, 0)
+    assert list(answer.context["form"].errors) == ["is_closed"]
+    assert "Closed days have no hours." in answer.content.decode()
+
+
 def test_so_are_more_than_a_year_and_more_than_two_weeks_without_calls(supervisor: User) -> None:
-    for changes, most in ({}, 366), ({"is_closed": "on"}, 14):
+    for changes, most in ({}, 366), ({"is_closed": "on", "opens_at": "", "closes_at": ""}, 14):
         last = days.today() + timedelta(days=most)
         assert browser_of(supervisor).post("/console/periods/", form(**changes, last_day=last)).status_code == 422
         assert not CallingPeriod.objects.exists()
