@@ -117,9 +117,11 @@ class OrderFilter(Filters):
     def search(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
         phone = phones.e164_or_none(value)
         number = _number(value, phone)
+        turned = _turned(value)
         return queryset.filter(
-            trigrams.candidates(self.account_id, value, number, phone),
+            trigrams.candidates(self.account_id, value, number if turned == value else turned, phone),
             Q(customer_name__icontains=value)
+            | (Q(customer_name__icontains=turned) if turned != value else Q())
             | Q(customer_phone__icontains=value)
             | Q(phone_e164__contains=number)
             | Q(customer_address__icontains=value)
@@ -129,6 +131,12 @@ class OrderFilter(Filters):
 
     def order(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
         return queryset.order_by(value, "-id" if value.startswith("-") else "id")
+
+
+def _turned(text: str) -> str:
+    """First and last name in the other order; `text` itself if it is not two words without digits."""
+    words = text.split()
+    return " ".join(reversed(words)) if len(words) == 2 and not any(map(str.isdigit, text)) else text
 
 
 def _number(text: str, phone: str | None) -> str:

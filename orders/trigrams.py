@@ -11,7 +11,6 @@ change or which is dated earlier. So the result is the same whatever was killed 
 still to come, or less than `daily.SET_BACK` ago, as the clock was set back, is not used and is made anew.
 """
 
-import re
 from collections.abc import Iterable
 from uuid import UUID
 from zlib import crc32
@@ -34,21 +33,20 @@ STEP = 5_000  # orders that one transaction indexes, in about a second
 _TEXTS = ("customer_name", "customer_phone", "phone_e164", "customer_address")
 
 
-def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q:
-    """The account's orders that may contain `text`, or `number` in their phone; all orders if the index does not help.
+def candidates(account_id: UUID, text: str, other: str, phone: str | None) -> Q:
+    """The account's orders that may contain `text` or `other`, all orders if the index does not help.
 
     They include orders whose `external_id` `text` may mean (`numbers_meant`) or whose second phone is `phone`, which
     other indexes find.
     """
-    texts = [text, number] if re.fullmatch(r"\+?[0-9]*", number) else [text]  # a phone has nothing but these
     *texts, through = postgresql.row(
         "SELECT upper(%s), upper(%s), through FROM orders_searchable"
         " WHERE account_id = %s AND through < clock_timestamp() - %s",
-        [texts[0], texts[-1], account_id, daily.SET_BACK],
+        [text, other, account_id, daily.SET_BACK],
     ) or ("", None)
     if min(map(len, texts)) < LENGTH:
         return Q()
-    hashes = {"of_text": _hashes(account_id, texts[:1]), "of_number": _hashes(account_id, texts[-1:])}
+    hashes = {"of_text": _hashes(account_id, texts[:1]), "of_other": _hashes(account_id, texts[-1:])}
     values = {"account": account_id, "meant": numbers_meant(text), "phone": phone, "share": SHARE, **hashes}
     (is_all, ids) = postgresql.row(_FOUND, values)
     return Q() if is_all else Q(IsOneOf("pk", ids)) | Q(created_at__gt=through)
@@ -58,7 +56,7 @@ def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q
 _FOUND = """
 WITH most AS (SELECT sum(delta) / %(share)s AS most FROM orders_ordercount WHERE account_id = %(account)s), found AS (
     SELECT order_id FROM orders_ordertrigrams
-    WHERE (trigrams @> %(of_text)s::int[] OR trigrams @> %(of_number)s::int[]) AND account_id = %(account)s
+    WHERE (trigrams @> %(of_text)s::int[] OR trigrams @> %(of_other)s::int[]) AND account_id = %(account)s
     UNION ALL SELECT id FROM orders_order WHERE account_id = %(account)s AND phone_2_e164 = %(phone)s
     LIMIT 1 + (SELECT most FROM most)
 )
