@@ -39,6 +39,7 @@ _SENTENCES = {
                 "that they belong together."
             ),
             _("The order with this number already exists, with another phone. Correct it, or enter another number."),
+            _("The order with this id already exists, with another phone. Correct it, or leave the id out."),
             _("The order with this number already exists, without this row. Correct it, or enter another number."),
             _(
                 "The order with this number already exists, with fewer lines than in the file. Correct it, or enter "

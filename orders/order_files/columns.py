@@ -203,6 +203,13 @@ COLUMNS = (
         ("where it came from", "origin", "origine", "d'ou elle vient", "canal", "channel", "المصدر", "مصدرها"),
         beside=(("platform", "form id"),),
     ),
+    Column(
+        "our_id",
+        _("Id"),
+        vague=("id", "identifiant", "معرف"),  # of others it may be a number of theirs
+        fits=values.uuid_or_none,
+        help=_("As in the list of orders that you download: an order that has it is not imported again."),
+    ),
 )  # fmt: skip
 
 PHONES = ("customer_phone", "customer_phone_2")

@@ -29,17 +29,18 @@ _FEWER = (
 )
 _LEFT_OUT = "The order with this number already exists, without this row. Correct it, or enter another number."
 _OTHERS = "The order with this number already exists, with another phone. Correct it, or enter another number."
+_OTHERS_ID = "The order with this id already exists, with another phone. Correct it, or leave the id out."
 
-_Known = tuple[Entry, dict[str, Any], UUID | None]  # rows, their body, and the order that has its number
+_Known = tuple[Entry, dict[str, Any], UUID | None]  # rows, their body, and the order that has its number or id
 
 
 class OrderRows(Intake):
     """A row is one line of an order. `grouping.orders_of` says which rows are one order, `cells.body_of` what it holds.
 
-    Orders whose number the account already has are left as they are. Rows that were never part of such an order are
-    refused: rows of a report without a customer, rows that are more than the order's lines, if nobody has changed
-    these, and rows with a phone that the order never had: in lists that are numbered anew each day, another order has
-    the number.
+    Orders whose number the account already has, or whose id, as in our own list, are left as they are. Rows that were
+    never part of such an order are refused: rows of a report without a customer, rows that are more than the order's
+    lines, if nobody has changed these, and rows with a phone that the order never had: in lists that are numbered anew
+    each day, another order has the number.
     """
 
     columns = COLUMNS
@@ -91,7 +92,8 @@ class OrderRows(Intake):
         counts: Counter[str] = Counter()
         refused: list[tuple[Entry, Errors]] = []
         sent: list[tuple[Entry, dict[str, Any]]] = []
-        marked = self._marked(entries)
+        known: list[_Known] = []
+        marked, there = self._marked(entries), self._there(entries)
         catalog, own_fees = self._catalog(entries), fees.by_place(self.account_id) if self.has_own_fees else {}
         for entry in entries:
             first = self.first_line(entry)
@@ -103,11 +105,13 @@ class OrderRows(Intake):
                 body = body_of(entry, catalog, self.constants, own_fees)
                 if body.get("external_id") and serializers.external_id(body) not in marked:
                     body["external_id"] = number_of(body)
-                sent.append((entry, body))
+                if (order_id := _id_in(entry)) in there:
+                    known.append((entry, body, order_id))
+                else:
+                    sent.append((entry, body))
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
-        known: list[_Known] = []
         for (entry, body), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
                 known.append((entry, body, outcome.order_id))
@@ -115,9 +119,9 @@ class OrderRows(Intake):
                 refused.append((entry, errors_of(outcome, body, entry)))
             else:
                 counts["imported"] += 1
-        for entry, why in self._doubts_about(known):
-            if why:
-                refused.append((entry, {"external_id": [why]}))
+        for entry, errors in self._doubts_about(known):
+            if errors:
+                refused.append((entry, errors))
             else:
                 counts["already_there"] += 1
         return Taken(counts, [grouping.to_report(entry, errors) for entry, errors in refused])
@@ -127,17 +131,23 @@ class OrderRows(Intake):
         written = [cells for entry in entries if number_of(cells := entry[0].cells) != cells.get("external_id", "")]
         return importing.orders_with(self.account_id, set(map(serializers.external_id, written)))
 
-    def _doubts_about(self, known: Sequence[_Known]) -> Iterator[tuple[Entry, str]]:
-        """Why rows were never part of the order that has their number; an empty string if they may have been."""
+    def _there(self, entries: Sequence[Entry]) -> set[UUID]:
+        """Of the ids in rows, those of the account's orders; no statement if no row has any."""
+        ids = {*map(_id_in, entries)} - {None}
+        return set(Order.objects.filter(account_id=self.account_id, id__in=ids).values_list("id", flat=True))
+
+    def _doubts_about(self, known: Sequence[_Known]) -> Iterator[tuple[Entry, Errors]]:
+        """Why rows were never part of the order that has their number or id; nothing if they may have been."""
         line_counts = self._line_counts([order_id for entry, _body, order_id in known if len(entry) > 1])
-        others = self._others({order_id: _phones(body) for _entry, body, order_id in known})
+        others = self._others(known)
         for entry, _body, order_id in known:
             if is_of_report(cells := entry[0].cells) and not says_customer(cells):
-                yield entry, _LEFT_OUT
-            elif order_id in others:
-                yield entry, _OTHERS
+                yield entry, {"external_id": [_LEFT_OUT]}
+            elif entry[0].line in others:
+                yield entry, {"our_id": [_OTHERS_ID]} if order_id == _id_in(entry) else {"external_id": [_OTHERS]}
             else:
-                yield entry, _FEWER if len(entry) > line_counts.get(order_id, len(entry)) else ""
+                is_longer = len(entry) > line_counts.get(order_id, len(entry))
+                yield entry, {"external_id": [_FEWER]} if is_longer else {}
 
     @classmethod
     def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
@@ -165,14 +175,18 @@ class OrderRows(Intake):
         changed = OrderEdit.objects.filter(order=OuterRef("id"), field__startswith="items.")
         return dict(orders.filter(~Exists(changed)).annotate(lines=Count("items")).values_list("id", "lines"))
 
-    def _others(self, sent: Mapping[UUID | None, set[str]]) -> set[UUID]:
-        """Which orders have had none of the phones that were sent with their number. No phones, no statement."""
-        sent = {order_id: numbers for order_id, numbers in sent.items() if numbers}
-        orders = Order.objects.filter(account_id=self.account_id, id__in=sent, anonymised_at=None)
-        has = orders.values_list("id", "phone_e164", "phone_2_e164")
-        others = {order_id for order_id, *numbers in has if sent[order_id].isdisjoint(numbers)}
-        edits = OrderEdit.objects.filter(order__in=others, field__in=PHONES).values_list("order_id", "old")
-        return others - {order_id for order_id, old in edits if phones.e164_or_none(old) in sent[order_id]}
+    def _others(self, known: Sequence[_Known]) -> set[int]:
+        """In which lines an order has none of the phones that it has had. No phones, no statement."""
+        sent = [(entry[0].line, id_, numbers) for entry, body, id_ in known if id_ and (numbers := _phones(body))]
+        orders = Order.objects.filter(
+            account_id=self.account_id, id__in={order_id for _, order_id, _ in sent}, anonymised_at=None
+        )
+        had = {order_id: {*numbers} for order_id, *numbers in orders.values_list("id", "phone_e164", "phone_2_e164")}
+        others = [each for each in sent if each[1] in had and each[2].isdisjoint(had[each[1]])]
+        edits = OrderEdit.objects.filter(order__in={order_id for _, order_id, _ in others}, field__in=PHONES)
+        for order_id, old in edits.values_list("order_id", "old"):
+            had[order_id].add(phones.e164_or_none(old))
+        return {line for line, order_id, numbers in others if numbers.isdisjoint(had[order_id])}
 
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
         """The account's products that rows name by SKU, or by id without a price; no statement if they name none."""
@@ -189,6 +203,11 @@ class UploadedOrderRows(OrderRows):
 
     batch = 500  # rows: some tenths of a second
     has_own_fees = True  # like an order that is written by hand
+
+
+def _id_in(entry: Entry) -> UUID | None:
+    """The id that the rows' order has in our own list, as far as they say one."""
+    return values.uuid_or_none(entry[0].cells.get("our_id"))
 
 
 def _phones(body: Mapping[str, Any]) -> set[str]:

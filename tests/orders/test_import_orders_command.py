@@ -31,7 +31,7 @@ from inventory.models import Product
 from orders import customer_data
 from orders.models import Order, OrderItem, Status, StatusChange
 from orders.order_files.rows import OrderRows
-from tests.factories import make_order
+from tests.factories import make_order, make_orders
 from tests.harness.background import PATIENCE, held_up
 from tests.harness.database import end_sessions, environment, wait_for_lock
 from tests.harness.manage import kill_once
@@ -114,6 +114,20 @@ def test_a_batch_costs_as_many_statements_as_an_order(
         result, _ = run(write(good + bad), alice)
 
     assert (result["imported"], result["refused"]) == (400, 400)
+
+
+def test_rows_with_orders_ids_cost_as_many_statements_as_one(
+    alice: Account, tmp_path: Path, django_assert_num_queries: Any
+) -> None:
+    ids = [order.id for order in make_orders(alice, [{"phone": "0550123456"}] * 20)]
+    (tmp_path / "orders.csv").write_text(
+        "Id,Name,Phone,Wilaya,Address,Product,Quantity,Price\n"
+        + "".join(f"{each},Amine,0550123456,Alger,rue 1,Robe,1,900\n" for each in [*ids, uuid4()])
+    )
+    # The account, orders with these ids, the insert, their phones, in a transaction; and erasures, before and after.
+    with django_assert_num_queries(8):
+        result, _ = run(tmp_path / "orders.csv", alice)
+    assert (result["imported"], result["already_there"]) == (1, 20)
 
 
 def test_the_report_may_not_be_the_file_itself(alice: Account, write: Any) -> None:

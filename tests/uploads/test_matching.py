@@ -68,8 +68,8 @@ def test_headings_of_before_are_known(heading: str, name: str) -> None:
 @pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
 def test_the_headings_of_our_list_of_orders_are_known(language: str) -> None:
     """But for what only we say of an order, and the codes of places that have a name beside them."""
-    unread = {"order_id", "status", "cancel_reason", "wilaya_code", "commune_code"}
-    read = {"items": "product_name", "wilaya": "customer_wilaya", "commune": "customer_commune"}
+    unread = {"status", "cancel_reason", "wilaya_code", "commune_code"}
+    read = {"order_id": "our_id", "items": "product_name", "wilaya": "customer_wilaya", "commune": "customer_commune"}
     with override(language):
         found = meant([str(label) for label in export.COLUMNS.values()], COLUMNS)
     assert dict(zip(export.COLUMNS, found, strict=True)) == {

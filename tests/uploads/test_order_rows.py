@@ -251,6 +251,40 @@ def test_a_file_that_the_version_before_has_matched_has_one_piece_in_each_row(br
     assert list(OrderItem.objects.values_list("quantity", flat=True)) == [1, 1]
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(("language", "form"), [("en", "xlsx"), ("fr", "csv"), ("ar-dz", "csv")])
+def test_of_our_own_list_sent_back_no_order_is_imported_again(
+    browser: Client, alice: Account, twin: Account, language: str, form: str
+) -> None:
+    """An order written by hand has no number: it came in once more, as pending, though it had been canceled."""
+    for number in (None, None, "N3"):
+        make_order(alice, external_id=number)
+    Order.objects.filter(external_id=None).update(status="canceled")
+    browser.cookies["django_language"] = language
+    data = downloaded(browser, f"/account/orders/download.{form}")
+    theirs = make_order(twin)
+
+    upload = send(browser, data, f"orders.{form}")
+    assert chosen(browser, upload)["our_id"] == "0"
+    assert take_in(browser, upload).counts == {"already_there": 3, "refused": 0}
+
+    first = Order.objects.filter(account=alice).earliest("id")
+    others = data.decode("utf-8-sig").replace(str(first.id), str(theirs.id)) if form == "csv" else ""
+    if others:
+        counts = take_in(browser, send(browser, others.encode())).counts
+        assert counts == {"already_there": 2, "imported": 1, "refused": 0}, "another account's id says nothing"
+
+
+def test_a_row_with_an_orders_id_and_another_phone_is_not_lost(browser: Client, alice: Account) -> None:
+    order = make_order(alice)
+    rows = [[order.id, *row("A1", phone="0661112233")], [order.id, *row("A2")], ["x", *row("A3")], ["", *row("A4")]]
+    upload = take_in(browser, send(browser, csv_of(rows, ["Identifiant", *HEADER])), our_id="0")
+
+    assert upload.counts == {"imported": 2, "already_there": 1, "refused": 1}
+    said = "The order with this id already exists, with another phone. Correct it, or leave the id out."
+    assert RefusedRow.objects.get().faults == [["our_id", [said]]]
+
+
 LEADS = (
     "id,created_time,ad_id,ad_name,adset_id,adset_name,campaign_id,campaign_name,form_id,form_name,is_organic,platform,"
     "full_name,phone_number,province,lead_status"
