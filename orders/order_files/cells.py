@@ -62,6 +62,8 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     _write_amounts_plainly(body)
     if "shipping_fee" in body:
         _read_absent_fee(body, first["shipping_fee"])
+    if _is_shipped_free(entry[0].cells):
+        body["shipping_fee"] = "0"
     if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
         where = serializers.wilaya_code(body) or "", body.get("delivery_type", DeliveryType.HOME.value)
         if where in own_fees:  # otherwise it is unclear where it goes, or there is no fee for it
@@ -82,7 +84,14 @@ def _part_phones(body: dict[str, Any]) -> None:
 
 
 def misread(entry: Entry, catalog: Catalog) -> Errors:
-    """The sizes, colours and SKUs that a spreadsheet has altered. A SKU that the catalog has is as it should be."""
+    """The sizes, colours and SKUs that a spreadsheet has altered, and free shipping that is neither yes nor no.
+
+    A SKU that the catalog has is as it should be.
+    """
+    try:
+        _is_shipped_free(entry[0].cells)
+    except ValueError as error:
+        return {"free_shipping": [str(error)]}
     return {
         f"items.{index}.{name}": [said]
         for index, row in enumerate(entry)
@@ -186,6 +195,15 @@ def _read_absent_fee(body: dict[str, Any], said: str) -> None:
     fee = body["shipping_fee"]
     if (fee in ("-", "–", "—") and any(map(str.isalpha, said))) or ("total_amount" in body and fee.lower() in _NO_FEE):
         body["shipping_fee"] = "0"
+
+
+def _is_shipped_free(cells: Mapping[str, str]) -> bool:
+    """Whether the row says that the customer pays no fee, and gives none itself.
+
+    Raises ValueError if it says neither yes nor no.
+    """
+    said = "" if cells.get("shipping_fee") else cells.get("free_shipping", "")
+    return bool(said) and values.yes_or_no(said)
 
 
 def _lacks_price(body: dict[str, Any]) -> bool:

@@ -179,6 +179,7 @@ COLUMNS = (
         constant="",
         help=_("If you leave it out, your shipping fees by wilaya apply, unless the file gives the amount to pay."),
     ),
+    Column("free_shipping", _("Free shipping (yes or no)"), ("freeshipping", "free shipping")),
     Column(
         "total_amount",
         _("To pay on delivery"),
@@ -218,7 +219,7 @@ DETAILS = {"size": "taille", "colour": "couleur"}  # attributes with columns of 
 PRODUCT = ("product_name", "sku", "product_id")
 NAME = ("customer_name", "customer_name_2")  # two columns in a file, one field of an order
 WORDS = {*NAME, "customer_wilaya", "customer_commune", "customer_address", "product_name"}  # where nobody means `???`
-OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
+OF_ORDER = (*SENT, "customer_name_2", "stop_desk", "free_shipping")
 # What people write where there is nothing, and the columns in which that is the same as an empty cell: none that an
 # order needs, and none of numbers or amounts. `0` is no phone, but may be a size.
 _MAY_BE_NOTHING = ("customer_phone_2", "customer_commune", "notes", "source", "attributes", *DETAILS)

@@ -402,7 +402,7 @@ ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Tot
          {"external_id": "order_id", "customer_name": "firstname", "customer_name_2": "familyname",
           "customer_phone": "contact_phone", "customer_address": "address", "customer_commune": "to_commune_name",
           "customer_wilaya": "to_wilaya_name", "product_name": "product_list", "unit_price": "price",
-          "stop_desk": "is_stopdesk"}),
+          "stop_desk": "is_stopdesk", "free_shipping": "freeshipping"}),
         (ECOTRACK,
          {"external_id": "reference commande", "customer_name": "nom et prenom du destinataire*",
           "customer_phone": "telephone*", "customer_phone_2": "telephone 2", "customer_wilaya": "wilaya de livraison",

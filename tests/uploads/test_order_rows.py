@@ -443,6 +443,23 @@ def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
     assert set(Order.objects.filter(external_id__startswith="B").values_list("shipping_fee")) == {(Decimal(0),)}
 
 
+def test_free_shipping_as_in_yalidines_template_costs_the_customer_no_fee(browser: Client, alice: Account) -> None:
+    fees.set_fees(alice.id, [{"wilaya_code": "16", "home": Decimal(400)}])
+    said = {"True": 0, "OUI": 0, "1": 0, "False": 400, "non": 400, "0": 400, "": 400, "500": None, "peut-être": None}
+    rows = [[*row(f"A{number}"), word, ""] for number, word in enumerate(said)]
+    rows += [[*row("B"), "oui", "600"], [*row("C"), "x", "600"], [*row("D"), "oui", ""], [*row("D"), "non", ""]]
+
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "freeshipping", "Frais de livraison"])))
+
+    taken = dict(Order.objects.values_list("external_id", "shipping_fee"))
+    wanted = {f"A{number}": fee for number, fee in enumerate(said.values()) if fee is not None}
+    assert taken == wanted | {"B": 600, "C": 600}, "a fee that the row gives counts"
+    assert set(Order.objects.filter(shipping_fee=0).values_list("total_amount", flat=True)) == {5001}
+    faults = [each.faults for each in RefusedRow.objects.filter(upload=upload).order_by("line")]
+    assert faults[:2] == [[["free_shipping", [values.YES_OR_NO]]]] * 2
+    assert faults[3][0][0] == "free_shipping"
+
+
 def test_the_fee_of_where_it_goes_looks_up_a_name_once(
     browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:

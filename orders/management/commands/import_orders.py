@@ -19,8 +19,9 @@ class Command(FileCommand):
     help = f"""Import orders from a CSV or XLSX file, under the same rules as the API.
 
 A row is one line of an order, and consecutive rows with the same external_id are one order. Columns of the order:
-{", ".join(SENT)}, customer_name_2 (the rest of the name), and stop_desk (yes or no) instead of delivery_type. Columns
-of the line: {", ".join(SENT_OF_LINE)} (a JSON object), size and colour (attributes too), and sku (names the product).
+{", ".join(SENT)}, customer_name_2 (the rest of the name), stop_desk (yes or no) instead of delivery_type, and
+free_shipping (yes or no) where there is no fee. Columns of the line: {", ".join(SENT_OF_LINE)} (a JSON object), size
+and colour (attributes too), and sku (names the product).
 Usual French, Arabic and English headings are understood too, and amounts as people write them.
 
 The first row of an order gives the customer for its other rows. A missing total is the sum of the lines and the
