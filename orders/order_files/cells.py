@@ -13,7 +13,7 @@ from codservice.errors import Errors, Invalid
 from codservice.files.intake import SHORTENED, Entry, altered
 from inventory.models import Product
 from inventory.product_files import skus_of
-from orders import regions, serializers
+from orders import phones, regions, serializers
 from orders.models import MAX_QUANTITY, DeliveryType
 from orders.order_files import delivery_cells, phone_cells
 from orders.order_files.columns import AMOUNTS, DETAILS, NAME, NOTHING, PHONES, without_nothing
@@ -77,10 +77,18 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
 
 
 def _part_phones(body: dict[str, Any]) -> None:
-    """Strip the phones to their numbers, and give two numbers of one cell a field each."""
+    """Strip the phones to their numbers, and give two numbers of one cell a field each.
+
+    The second phone stands in for the first if that is missing, and is left out if it is the same number.
+    """
     body |= {name: phone_cells.bare(body[name]) for name in PHONES if name in body}
+    if "customer_phone" not in body and "customer_phone_2" in body:
+        body["customer_phone"] = body.pop("customer_phone_2")
     if "customer_phone_2" not in body and (two := phone_cells.two_in(body.get("customer_phone", ""))):
         body |= dict(zip(PHONES, two, strict=True))
+    first, second = (phones.e164_or_none(body.get(name, "")) for name in PHONES)
+    if second and second == first:
+        del body["customer_phone_2"]
 
 
 def misread(entry: Entry, catalog: Catalog) -> Errors:
@@ -116,6 +124,8 @@ def errors_of(refusal: Invalid, body: dict[str, Any], entry: Entry) -> Errors:
         follows = "items.0.unit_price"
     shortened = {name: [_NO_PHONE] for name in PHONES if SHORTENED.fullmatch(body.get(name, ""))}
     errors = {path: said for path, said in refusal.errors.items() if path != follows} | shortened
+    if "customer_phone" in errors.keys() & body.keys() and not first.get("customer_phone"):
+        errors["customer_phone_2"] = errors.pop("customer_phone")
     if _lacks_price(body) and "items.0.unit_price" in errors:
         errors["items.0.unit_price"] = [_NO_PRICE]
     if "delivery_type" in errors and first.get("stop_desk"):

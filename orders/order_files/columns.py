@@ -83,6 +83,7 @@ COLUMNS = (
          "autre tel", "deuxieme telephone", "deuxieme tel", "2eme telephone", "2eme tel", "telephone secondaire",
          "tel secondaire", "mobileb", "telephone b", "tel b",
          "الهاتف 2", "رقم الهاتف 2", "رقم الهاتف الثاني", "الرقم الثاني"),
+        beside=(("billing phone", "shipping phone"), ("phone", "shipping phone")),  # Shopify's
     ),
     Column(
         "customer_wilaya",

@@ -357,21 +357,23 @@ SHOPIFY = (
         (WOOCOMMERCE,
          ["Order Number", "First Name (Billing)", "Last Name (Billing)", "Phone (Billing)", "State Code (Billing)",
           "City (Billing)", "Address 1&2 (Billing)", "Item Name", "SKU", "Quantity (- Refund)", "Item Cost",
-          "Order Shipping Amount", "Order Total Amount", "Customer Note"]),
+          "Order Shipping Amount", "Order Total Amount", "Customer Note", None]),
         (WOOCOMMERCE_IN_FRENCH,
          ["Numéro de commande", "Prénom (Facturation)", "Nom de famille (Facturation)", "Téléphone (Facturation)",
           "Code de l’état (Facturation)", "Ville (Facturation)", "Adresse 1 & 2 (Facturation)", "Nom de l’élément",
           "UGS", "Quantité (- Remboursement)", "Coût de l’article", "Montant de la livraison",
-          "Montant total de la commande", "Note du client"]),
+          "Montant total de la commande", "Note du client", None]),
         (SHOPIFY,
          ["Name", "Shipping Name", None, "Shipping Phone", "Shipping Province Name", "Shipping City", "Shipping Street",
-          "Lineitem name", "Lineitem sku", "Lineitem quantity", "Lineitem price", "Shipping", "Total", "Notes"]),
+          "Lineitem name", "Lineitem sku", "Lineitem quantity", "Lineitem price", "Shipping", "Total", "Notes",
+          "Billing Phone"]),
     ],
     ids=["WooCommerce", "WooCommerce in French", "Shopify"],
 )  # fmt: skip
 def test_the_columns_of_shops_are_known(header: str, expected: list[str]) -> None:
     names = ["external_id", "customer_name", "customer_name_2", *HEADINGS[2:4], "customer_commune", "customer_address",
-             "product_name", "sku", "quantity", "unit_price", "shipping_fee", "total_amount", "notes"]  # fmt: skip
+             "product_name", "sku", "quantity", "unit_price", "shipping_fee", "total_amount", "notes",
+             "customer_phone_2"]  # fmt: skip
     found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
     wanted = {name: title for name, title in zip(names, expected, strict=True) if title}
     assert {name: title for name, title in found.items() if name} == wanted

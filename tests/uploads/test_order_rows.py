@@ -125,6 +125,24 @@ def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
     assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_phone"] * 6
 
 
+def test_a_second_phone_stands_in_for_one_that_is_missing(browser: Client) -> None:
+    """As Shopify exports it: `Shipping Phone` is often empty, and `Phone` repeats the number that was given once."""
+    said = [
+        ("", "0661 11 22 33"), ("", "0661112233 / 0550123456"), ("0550123456", "+213 550 12 34 56"),
+        ("0550123456 / 0550 12 34 56", ""), ("0550123456", "0661112233"), ("", ""), ("", "0"), ("", "066"),
+        ("066", "0661112233"),
+    ]  # fmt: skip
+    rows = [[*row(f"A{number}", phone=first), second] for number, (first, second) in enumerate(said)]
+
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Téléphone 2"])))
+
+    taken = list(Order.objects.order_by("external_id").values_list("phone_e164", "phone_2_e164"))
+    one, other = "+213550123456", "+213661112233"
+    assert taken == [(other, None), (other, one), (one, None), (one, None), (one, other)]
+    blamed = [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload).order_by("line")]
+    assert blamed == ["customer_phone", "customer_phone", "customer_phone_2", "customer_phone"]
+
+
 def test_a_cell_may_have_several_lines(browser: Client) -> None:
     """As Alt and Enter make them in a spreadsheet."""
     cells = row(name="Amine\nBenali", wilaya="Tizi\r\nOuzou", address="rue 1\ncité 2", product="Robe\n\tkabyle")
