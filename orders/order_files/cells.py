@@ -42,8 +42,9 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     A missing total is the sum of the lines and the shipping fee. A missing price of an order's only line is what the
     total leaves for each piece. A SKU names a product of the catalog; any other SKU becomes the product's name, if that
     is missing. Wilaya and commune may be in one cell, and so may two phones; the name may be in two. Size and colour
-    are attributes. Without fee and total, the fee is that of `own_fees` for the order's wilaya and delivery type.
-    A cell that marks nothing is as an empty one where the order may lack it.
+    are attributes. For a stop desk, a missing address is the commune. Without fee and total, the fee is that of
+    `own_fees` for the order's wilaya and delivery type. A cell that marks nothing is as an empty
+    one where the order may lack it.
     """
     first = without_nothing(with_constants(constants, entry[0].cells))
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
@@ -56,6 +57,8 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
         body["customer_wilaya"], body["customer_commune"] = (place.name for place in places)
     if kind := _delivery_type(first):
         body["delivery_type"] = kind
+    if kind == DeliveryType.DESK.value and body.get("customer_commune"):
+        body.setdefault("customer_address", body["customer_commune"])
     _part_phones(body)
     body |= {name: values.on_one_line(body[name]) for name in _OF_ONE_LINE if name in body}
     body["items"] = [_item(row.cells, constants, catalog) for row in entry]

@@ -540,6 +540,22 @@ def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> 
     assert page.count("The stop desk column contradicts this. Correct one of the two.") == 2
 
 
+def test_an_order_for_a_stop_desk_needs_no_address(browser: Client) -> None:
+    said = [
+        ("", "Bab Ezzouar", "desk", ""), ("", "1621", "", "oui"), ("rue 1", "Bab Ezzouar", "desk", ""),
+        ("", "", "desk", ""), ("", "Bab Ezzouar", "home", ""), ("", "Bab Ezzouar", "", ""),
+    ]  # fmt: skip
+    rows = [[*row(f"A{number}", address=address), *cells] for number, (address, *cells) in enumerate(said)]
+    rows.append([*row("B", wilaya="Alger / Bab Ezzouar", address=""), "", "desk", ""])
+
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Commune", "delivery_type", "STOP DESK"])))
+
+    taken = dict(Order.objects.values_list("external_id", "customer_address"))
+    assert taken == {"A0": "Bab Ezzouar", "A1": "1621", "A2": "rue 1", "B": "Bab Ezzouar"}
+    faults = [each.faults for each in RefusedRow.objects.filter(upload=upload)]
+    assert [[column for column, _ in each] for each in faults] == [["customer_address"]] * 3
+
+
 @pytest.mark.parametrize("language", ["fr", "ar-dz"])
 def test_a_sentence_that_asks_for_yes_or_no_says_words_of_its_language(language: str) -> None:
     with override(language):
