@@ -242,6 +242,18 @@ def test_a_table_begins_below_empty_rows(tmp_path: Path, above: str, heading: st
     ]
 
 
+@pytest.mark.parametrize("by_place", [True, False])
+def test_a_row_that_repeats_the_headings_is_skipped_and_sets_apart(tmp_path: Path, by_place: bool) -> None:
+    """Lists are joined one below the other. Neither is the header a row, nor what stands below it the rest of one."""
+    (tmp_path / "t.csv").write_text(
+        "Nom;Tél;Wilaya;\nAmine;1;Alger\n\nNom;Tél;Wilaya;\nLina;2;Oran;\nNom;;Wilaya\nNom;3;Wilaya\n"
+        "Nom;Tél;Wilaya;x\nTél;Nom;Wilaya\nnom;tél;wilaya\n"
+    )
+    table = Table(tmp_path / "t.csv", columns=COLUMNS, by_place=by_place)
+    rows = [(line, is_apart) for line, _end, _cells, is_apart in table.records()]
+    assert rows == [(2, False), (5, True), (7, True), (8, False), (9, False), (10, False)]
+
+
 @pytest.mark.parametrize(
     ("text", "apart"),
     [

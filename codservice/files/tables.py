@@ -61,6 +61,8 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory. Empty rows are skipped, above the header too.
 
+    A row that repeats the header, as where lists are joined, counts as an empty one.
+
     The header is the first row with two or more filled cells, if only a few rows of one cell, titles, precede it;
     otherwise the first row. A row with two or more filled cells gives way in these cases:
 
@@ -144,12 +146,15 @@ class Table:
         """For each row, the lines in which it begins and ends, all its cells, and whether it `is_apart`."""
         empty, fewest = 0, sys.maxsize
         for line, end, cells in islice(self._all_records(), self._above + 1, None):
-            if any(cells):
+            if any(cells) and not self._repeats_header(cells):
                 fewest = min(fewest, empty)
                 yield line, end, cells, empty > fewest
                 empty = 0
             else:
                 empty += 1
+
+    def _repeats_header(self, cells: list[str]) -> bool:
+        return all(cell in ("", title) for cell, title in zip_longest(cells, self.header, fillvalue=""))
 
     def _open(self) -> AbstractContextManager[IO[bytes]]:
         return self.path.open("rb") if self._file is None else nullcontext(self._file)
