@@ -159,13 +159,20 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     if shown.status not in Upload.OPEN:
         return redirect("account-upload", id=id)
     if request.method != "POST":
-        return confirmation(
-            request,
-            title=gettext("Stop this upload?"),
-            text=gettext("What is already imported stays. The rest of the file is discarded."),
-            button=gettext("Stop the upload"),
-            back=reverse("account-upload", args=[id]),
-        )
+        if shown.status in Upload.AT_WORK:
+            title, text, button = (
+                gettext("Stop this upload?"),
+                gettext("What is already imported stays. The rest of the file is discarded."),
+                gettext("Stop the upload"),
+            )
+        else:
+            title, text, button = (
+                gettext("Discard this file?"),
+                gettext("Nothing of it is imported yet."),
+                gettext("Discard the file"),
+            )
+        back = reverse("account-upload", args=[id])
+        return confirmation(request, title=title, text=text, button=button, back=back)
     with transaction.atomic():
         mine = Upload.objects.filter(id=id, account=account, status__in=Upload.OPEN)
         if still_open := mine.select_for_update(no_key=True).first():

@@ -422,17 +422,30 @@ def test_a_file_comes_to_the_same_however_many_turns_it_takes(
 def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(UploadedOrderRows, "batch", 10)
     upload = send(browser, csv_of(row("") for _ in range(30)))
-    assert "Stop this upload?" in browser.get(f"/account/uploads/{upload.id}/stop").content.decode()
     whole = processing._take_batch
 
     def stopped(*args: Any) -> None:
         whole(*args)
+        asked = browser.get(f"/account/uploads/{upload.id}/stop").content.decode()
+        assert "Stop this upload?" in asked
+        assert "What is already imported stays." in asked
         browser.post(f"/account/uploads/{upload.id}/stop")
 
     monkeypatch.setattr(processing, "_take_batch", stopped)
     upload = take_in(browser, upload)
     assert (upload.status, upload.counts["imported"], Order.objects.count()) == (Status.STOPPED, 10, 10)
     assert Block.objects.count() == 0
+
+
+@pytest.mark.parametrize("arrive", [announce, send])
+def test_a_file_of_which_nothing_is_imported_is_discarded(browser: Client, arrive: Any) -> None:
+    upload = arrive(browser, csv_of([row("A1")]))
+    asked = browser.get(f"/account/uploads/{upload.id}/stop").content.decode()
+    assert "Discard this file?" in asked
+    assert "Nothing of it is imported yet." in asked
+    assert "already imported" not in asked
+    browser.post(f"/account/uploads/{upload.id}/stop")
+    assert Upload.objects.get(id=upload.id).status == Status.STOPPED
 
 
 @pytest.mark.django_db(transaction=True)
