@@ -95,7 +95,7 @@ def test_production_settings_pass_djangos_own_check():
         ("EMAIL_URL", "smtp://"),
         ("EMAIL_URL", "submission://user:password@"),
         ("EMAIL_URL", "submission://user:password@:587"),
-        ("EMAIL_URL", "submission://user:cl%C3%A9@host:587"),
+        ("EMAIL_URL", "submission://us%C3%A9r:password@host:587"),
         ("EMAIL_URL", "submission://user:password@host:587?timeout=30"),
         ("EMAIL_URL", "submission://user:password@host:587?starttls"),
         ("EMAIL_URL", "smtp://user:password@host:587?tls=require"),

@@ -43,8 +43,8 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     total leaves for each piece. A SKU names a product of the catalog; any other SKU becomes the product's name, if that
     is missing. Wilaya and commune may be in one cell, and so may two phones; the name may be in two. Size and colour
     are attributes. For a stop desk, a missing address is the commune. Without fee and total, the fee is that of
-    `own_fees` for the order's wilaya and delivery type. A cell that marks nothing is as an empty
-    one where the order may lack it.
+    `own_fees` for the order's wilaya and delivery type. A cell that marks nothing is as an empty one where the order
+    may lack it.
     """
     first = without_nothing(with_constants(constants, entry[0].cells))
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
@@ -89,8 +89,7 @@ def _part_phones(body: dict[str, Any]) -> None:
         body["customer_phone"] = body.pop("customer_phone_2")
     if "customer_phone_2" not in body and (two := phone_cells.two_in(body.get("customer_phone", ""))):
         body |= dict(zip(PHONES, two, strict=True))
-    first, second = (phones.e164_or_none(body.get(name, "")) for name in PHONES)
-    if second and second == first:
+    if "customer_phone_2" in body and len({phones.e164_or_none(body.get(name, "")) or name for name in PHONES}) == 1:
         del body["customer_phone_2"]
 
 

@@ -82,6 +82,7 @@ NOBODYS = {
     "webhooks_claim": "numbers",
     "webhooks_delivery": "numbers; the event and the attempts are elsewhere",
     "webhooks_feedera": "our own",
+    "webhooks_feedgap": "our own",
     "webhooks_recovery": "numbers",
     "webhooks_webhook": "a merchant's",
 }

@@ -246,7 +246,7 @@ def test_of_a_file_that_is_stopped_while_it_is_sent_the_rest_stays(
         page.get_by_role("button", name="Send the file").click()
     other = page.context.new_page()
     other.goto(f"/account/uploads/{Upload.objects.get().id}/stop")
-    other.get_by_role("button", name="Stop the upload").click()
+    other.get_by_role("button", name="Discard the file").click()
     other.get_by_text("The upload is stopped.").wait_for()
     pieces[0].continue_()
     page.wait_for_url("**/account/uploads/*")
