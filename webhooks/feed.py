@@ -151,10 +151,10 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
     return Page(events, Cursor(position, id_, created_at), has_more=True)
 
 
-# The place before the horizon is where a feed that is read from now on may end.
+# Up to the position that an event of now would have: this database's own cursors are from there on.
 _NOTE_RESTORED = """
 INSERT INTO webhooks_feedgap (positions, backup_at)
-SELECT int8range(first, greatest(first, %s - 1)), %s
+SELECT int8range(first, greatest(first, webhooks_feed_position())), %s
 FROM (SELECT coalesce(max(position), -1) + 1 AS first FROM webhooks_event) AS lost
 """
 
@@ -163,8 +163,7 @@ def note_restored(backup_at: datetime) -> None:
     """Note that a backup made at `backup_at` has just been restored: cursors from after it have expired."""
     if postgresql.row("SELECT to_regclass('webhooks_feedgap') IS NULL")[0]:  # the backup is older than the table
         return
-    (horizon,) = postgresql.row("SELECT webhooks_feed_horizon()")
-    postgresql.execute(_NOTE_RESTORED, [horizon, backup_at])
+    postgresql.execute(_NOTE_RESTORED, [backup_at])
 
 
 def first_id(at: datetime) -> UUID:
