@@ -23,7 +23,7 @@ _YES_OR_NO = ("oui non", "oui ou non", "yes no", "1 0", "0 1", "نعم لا", "�
 _DELIVERY = ("mode livraison", "type livraison", "طريقة التوصيل")
 _HOME_OR_DESK = tuple(
     " ".join(words)
-    for home, desk in product(("domicile", "home"), (*_DESK[:2], "bureau"))
+    for home, desk in product(("domicile", "home"), (*_DESK[:2], "bureau", "desk"))
     for words in ((home, desk), (desk, home))
 )
 
@@ -63,7 +63,8 @@ COLUMNS = (
     Column(
         "customer_phone",
         _("Phone"),
-        ("phone number", "phone 1", "phone1", "mobile", "mobile 1", "tel", "tel 1", "tel1", "telephone 1", "telephone1",
+        ("phone number", "phone no", "phone 1", "phone1", "mobile", "mobile 1", "mobile number", "mobile no",
+         "mobile phone", "contact number", "telephone number", "tel", "tel 1", "tel1", "telephone 1", "telephone1",
          "telephone client", "tel client", "n tel", "n telephone", "num tel", "num telephone", "numero tel",
          "numero telephone", "portable", "telephone portable", "tel portable", "telephone mobile", "tel mobile", "gsm",
          "shipping phone", "phone billing", "contact phone", "mobilea", "tel1 tel2", "tel 1 tel 2", "tel 1 2",
@@ -122,11 +123,15 @@ COLUMNS = (
     Column(
         "delivery_type",
         _("Delivery type"),
-        (*_DELIVERY, *map(" ".join, product(("type", *_DELIVERY, "livraison"), _HOME_OR_DESK))),
+        (*_DELIVERY, *_HOME_OR_DESK, *map(" ".join, product(("type", *_DELIVERY, "livraison"), _HOME_OR_DESK))),
         fits=delivery_cells.kind_in,
         instead_of="shipping_fee",
     ),
-    Column("stop_desk", _("Stop desk (yes or no)"), (*_DESK, *map(" ".join, product(_DESK, _YES_OR_NO)))),
+    Column(
+        "stop_desk",
+        _("Stop desk (yes or no)"),
+        (*_DESK, *map(" ".join, product(_DESK, _YES_OR_NO)), "typelivraison"),  # ZR's, which is 0 or 1
+    ),
     Column(
         "product_name",
         _("Product"),

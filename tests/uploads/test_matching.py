@@ -103,6 +103,8 @@ def test_the_headings_of_our_list_of_orders_are_known(language: str) -> None:
         ("StopDesk (1/0)", "stop_desk"),
         ("Type (domicile/stopdesk)", "delivery_type"),
         ("Type de livraison (stop desk / domicile)", "delivery_type"),
+        ("Stop Desk/Domicile", "delivery_type"),
+        ("Home / Desk", "delivery_type"),
         ("Tél1/Tél2", "customer_phone"),
         ("(obligatoire)", ""),
         # A yes or no tells neither a fee nor a stock.
@@ -124,6 +126,9 @@ def test_what_a_heading_says_in_two_ways_or_counts_in_is_known(heading: str, nam
     ("heading", "name"),
     [
         ("Total à encaisser", "total_amount"),
+        ("Mobile Number", "customer_phone"),
+        ("Phone No.", "customer_phone"),
+        ("Contact number", "customer_phone"),
         ("Type de livraison", "delivery_type"),
         ("طريقة التوصيل", "delivery_type"),
         ("Tarif livraison", "shipping_fee"),
@@ -394,6 +399,12 @@ ECOTRACK_BEFORE = (
 )
 
 
+ZR_API = (
+    "Tracking,TypeLivraison,TypeColis,Confrimee,Client,MobileA,MobileB,Adresse,IDWilaya,Commune,Total,Note,TProduit,"
+    "id_Externe,Source"
+)
+
+
 ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Total,Note"
 
 
@@ -422,8 +433,13 @@ ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Tot
          {"customer_name": "Nom client", "customer_phone": "Téléphone A", "customer_phone_2": "Téléphone B",
           "customer_address": "Adresse", "customer_wilaya": "Wilaya", "customer_commune": "Commune",
           "total_amount": "Total", "notes": "Note"}),
+        (ZR_API,
+         {"external_id": "id_Externe", "customer_name": "Client", "customer_phone": "MobileA",
+          "customer_phone_2": "MobileB", "customer_address": "Adresse", "customer_wilaya": "IDWilaya",
+          "customer_commune": "Commune", "stop_desk": "TypeLivraison", "product_name": "TProduit",
+          "total_amount": "Total", "notes": "Note", "source": "Source"}),
     ],
-    ids=["Yalidine", "EcoTrack", "EcoTrack before", "ZR"],
+    ids=["Yalidine", "EcoTrack", "EcoTrack before", "ZR", "ZR's API"],
 )  # fmt: skip
 def test_the_columns_of_lists_for_couriers_are_known(header: str, expected: dict[str, str]) -> None:
     found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
