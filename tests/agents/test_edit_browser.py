@@ -88,6 +88,21 @@ def test_amounts_are_written_as_the_language_does(
     assert order.shipping_fee == Decimal("1400.25")
 
 
+def test_the_total_in_the_page_keeps_a_supplement_above_the_sum(visit: Visits, alice: Account, agent: User) -> None:
+    line = order_line(product_name="Montre", quantity=2, unit_price=0)
+    order = make_order(alice, items=[line], total_amount=6500, shipping_fee=400)
+    page = edit_next(visit())
+    supplement = page.locator(".sums > div", has_text="Supplement").locator("dd")
+    expect(supplement).to_have_text("6\u202f100 DA")
+    page.get_by_label("Discount").fill("1000")
+    expect(page.locator("#total")).to_have_text("5\u202f500")
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    expect(supplement).to_have_text("5\u202f100 DA")
+    order.refresh_from_db()
+    assert order.total_amount == 5500
+
+
 def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(
         alice, items=[order_line(quantity=1, product_name=name, unit_price=1) for name in ("Robe", "Sac")]

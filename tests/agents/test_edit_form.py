@@ -263,10 +263,13 @@ def test_a_discount_stands_between_the_fee_and_the_total(page: Page, order: Orde
 
 
 def test_a_total_above_the_sum_stays_above_it(alice: Account, browser: Client) -> None:
-    page = Page(browser, make_order(alice, total_amount=Decimal(5000)))
+    page = Page(browser, make_order(alice, shipping_fee=400, total_amount=Decimal(5000)))
     assert page.form["discount"].value() == ""
-    page.save(discount="100", customer_name="Amina")
+    assert sums(page.text) == ["Supplement 499.50 DA To pay on delivery 5 000 DA"]
+    saved = page.save(discount="100", customer_name="Amina")
     assert page.order.total_amount == Decimal(4900)
+    said = "Shipping fee 400 DA Supplement 399.50 DA To pay on delivery 4 900 DA"
+    assert sums(browser.get(saved.url).content.decode()) == [said]
 
 
 def test_a_discount_takes_no_more_than_there_is(page: Page) -> None:

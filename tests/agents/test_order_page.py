@@ -59,11 +59,11 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User) -> No
     [
         ("4300.50", "Shipping fee 400 DA Discount \N{MINUS SIGN}200 DA To pay on delivery 4 300.50 DA"),
         ("4500.50", "Shipping fee 400 DA To pay on delivery 4 500.50 DA"),
-        ("4600", "Shipping fee 400 DA To pay on delivery 4 600 DA"),
+        ("4600", "Shipping fee 400 DA Supplement 99.50 DA To pay on delivery 4 600 DA"),
     ],
     ids=["below the sum", "the sum", "above it"],
 )
-def test_the_shops_own_discount_is_told(alice: Account, agent: User, total: str, said: str) -> None:
+def test_the_shops_own_discount_or_supplement_is_told(alice: Account, agent: User, total: str, said: str) -> None:
     order = make_order(alice, shipping_fee=400, total_amount=Decimal(total))
     assert sums(browser_of(agent).get(order_page(order)).content.decode()) == [said]
 

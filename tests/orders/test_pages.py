@@ -318,15 +318,20 @@ def test_amounts_are_dinars_in_the_readers_script(alice: Account, browser: Clien
 
 
 @pytest.mark.parametrize(
-    ("total", "discount"), [("4200.50", "300"), ("3000", "1 500.50"), ("4500.50", ""), ("4600", "")]
+    ("total", "line"),
+    [
+        ("4200.50", " Discount \N{MINUS SIGN}300 DA"),
+        ("3000", " Discount \N{MINUS SIGN}1 500.50 DA"),
+        ("4500.50", ""),
+        ("4600", " Supplement 99.50 DA"),
+    ],
 )
-def test_a_discount_stands_between_the_fee_and_the_total(
-    alice: Account, browser: Client, total: str, discount: str
+def test_a_discount_or_supplement_stands_between_the_fee_and_the_total(
+    alice: Account, browser: Client, total: str, line: str
 ) -> None:
     order = make_order(alice, shipping_fee=400, total_amount=Decimal(total))
     (sums,) = re.findall('<dl class="sums">(.*?)</dl>', page(browser, of(order)))
     said = " ".join(re.sub("<[^>]*>", " ", sums).split())
-    line = f" Discount \N{MINUS SIGN}{discount} DA" if discount else ""
     assert re.fullmatch(rf"Shipping fee 400 DA{line} To pay on delivery [\d .]+ DA", said)
 
 
