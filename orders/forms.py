@@ -321,7 +321,7 @@ def _kept(item: OrderItem) -> dict[str, Any]:
 
 def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
     """The order as initial values of its form."""
-    commune = regions.commune(order.commune_code).name if order.commune_code else order.customer_commune
+    commune = name_of(regions.commune(order.commune_code)) if order.commune_code else order.customer_commune
     names = ("version", "customer_name", "customer_phone", "delivery_type", "customer_address", "notes")
     written = {name: getattr(order, name) for name in names} | {
         "customer_phone_2": order.customer_phone_2 or "",

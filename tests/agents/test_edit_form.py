@@ -303,6 +303,16 @@ def test_another_wilaya_proposes_its_fee_and_drops_the_commune(page: Page, fees:
     assert (order.delivery_type, order.shipping_fee, order.total_amount) == ("desk", Decimal(450), Decimal(4050))
 
 
+def test_places_are_in_the_readers_script_and_stay_the_same_places(browser: Client, order: Order, fees: None) -> None:
+    browser.cookies["django_language"] = "ar-dz"
+    page = Page(browser, order)
+    assert (page.fields["wilaya"], page.fields["commune"]) == ("الجزائر", "باب الزوار")
+    page.save()
+    assert (order.version, order.customer_wilaya, order.customer_commune) == (1, "16", "Bab Ezzouar")
+    page.save(wilaya="وهران", fee_for="31-home")
+    assert (order.wilaya_code, order.commune_code) == ("31", None), "the commune was left over"
+
+
 def test_the_fee_is_the_agents_to_decide(page: Page, fees: None) -> None:
     page.press("propose", wilaya="وهران")
     assert page.fields["shipping_fee"] == "700"

@@ -366,7 +366,11 @@ def test_a_new_field_of_orders_is_asked_for_and_shown_again(order: Order) -> Non
     assert LineForm.base_fields.keys() == {"item", *(asked.get(name, name) for name in SENT_OF_LINE)}
 
 
-def test_the_form_unchanged_changes_nothing(browser: Client, order: Order) -> None:
+@pytest.mark.parametrize(("language", "commune"), [("fr", "Bab El Oued"), ("ar-dz", "باب الوادي")])
+def test_the_form_unchanged_changes_nothing(language: str, commune: str, browser: Client, order: Order) -> None:
+    Order.objects.update(customer_commune="bab el oued", commune_code="1605")
+    browser.cookies["django_language"] = language
+    assert fields(browser, order)["customer_commune"] == commune
     assert correct(browser, order).status_code == 302
     assert edits(order) == {}
     assert not SecurityEntry.objects.filter(action="order_corrected").exists()
