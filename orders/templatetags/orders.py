@@ -13,6 +13,7 @@ from django import template
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy
 
+from codservice.bidi import unturned
 from codservice.i18n_tags import dinars, listed
 from orders import call_words, cancel_reasons, regions
 from orders.models import DeliveryType, Order, OrderEdit
@@ -163,7 +164,7 @@ def edits_in_words(edits: Iterable[OrderEdit]) -> list[Edited]:
 # nothing beside its name.
 _TOLD_BESIDE = {"customer_wilaya": "wilaya_code", "customer_commune": "commune_code", "product_id": "product_name"}
 _IN_ORDER = [name for name in EDITED if name not in ("shipping_fee", "total_amount")]
-_SUM = re.compile(r"(?<=, )\d+\.\d\d$")  # at the end of a whole line
+_WHOLE_LINE = re.compile(r"(.*), (\d+\.\d\d)", re.DOTALL)  # with its price at the end
 
 
 def _is_told_beside(field: str, made: Container[str]) -> bool:
@@ -194,7 +195,9 @@ def _said(field: str, value: str) -> str:
         return str(dict(DeliveryType.choices).get(value, value))
     if name in ("wilaya_code", "commune_code"):
         return _place_name(name.removesuffix("_code"), value)
-    return _SUM.sub(lambda found: _sum(found[0]), value) if name.isdecimal() else value
+    if name.isdecimal() and (line := _WHOLE_LINE.fullmatch(value)):
+        return listed([unturned(line[1]), _sum(line[2])])
+    return value
 
 
 def _sum(text: str) -> str:

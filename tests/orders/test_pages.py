@@ -294,6 +294,9 @@ def test_an_order_tells_how_it_is_delivered_and_what_its_merchant_changed(alice:
         ("Line 2", "–", "1 × Robe kabyle (size: M), 2 050.25 DA"),
     ):
         assert f"{name}: <del><bdi>{old}</bdi></del> <ins><bdi>{new}</bdi></ins>" in text, name
+    browser.cookies["django_language"] = "ar-dz"
+    assert "<ins><bdi>\u20681 × Robe kabyle (size: M)\u2069، 2 050,25 دج</bdi></ins>" in page(browser, of(order))
+    browser.cookies["django_language"] = "en"
     amending.amend(alice.id, order.id, {"customer_phone_2": "0661 11 22 33"}, actor=key)
     assert "<dt>Second phone</dt>" in page(browser, of(order))
     browser.cookies["django_language"] = "fr"
