@@ -142,6 +142,8 @@ def test_keys_are_shown_where_they_are(visit: Visits, alice: Account, agent: Use
         page.set_extra_http_headers({"Accept-Language": language})
         page.reload()
         settled(page)
+        arrows = [each.bounding_box() for each in page.locator(".hint kbd").all()[:2]]
+        assert arrows[0]["x"] + arrows[0]["width"] + 2 < arrows[1]["x"], language
         for panel in page.locator("#outcome summary").all():
             assert page.evaluate(TOO_NARROW) == []
             panel.click()
