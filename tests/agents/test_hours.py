@@ -530,7 +530,7 @@ def test_a_supervisor_closes_a_day_for_all_merchants_and_needs_no_hours_for_it(
     eid = form(name="Eid", opens_at="", closes_at="", is_closed="on")
     answer = browser.post("/console/periods/", eid, follow=True)
     assert "Saved. Nobody is called on these days." in answer.content.decode()
-    assert "closed" in said_of(answer, "Eid")
+    assert "closed – End" in said_of(answer, "Eid")
     assert claims.next_customer(agent) is None
     assert CallingPeriod.objects.get().shifts == [(time(0), time(0, 1))], "hours to a version that knows no closed days"
     again = browser.post("/console/periods/", eid, follow=True)
