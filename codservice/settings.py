@@ -19,6 +19,7 @@ import redis
 import redis.backoff
 import redis.retry
 from django.core.exceptions import ImproperlyConfigured
+from django.core.mail.message import sanitize_address
 from environs import EnvError, EnvValidationError, FileAwareEnv, validate
 
 from codservice import __version__, data_folder, observability
@@ -110,6 +111,18 @@ def _need_unguessable(name: str, keys: list[str]) -> None:
     """Raises EnvError for keys that Django's check security.W009 warns of: they sign sessions and password links."""
     if any(len(key) < 50 or len(set(key)) < 5 for key in keys):
         raise EnvError(f"{name} is too easy to guess. Use at least 50 random characters (openssl rand -hex 32).")
+
+
+def _need_sender(sender: str) -> None:
+    """Raises EnvError unless it is one address that Django can write into a mail, without changing its mailbox."""
+    try:
+        sanitize_address(sender, "utf-8")  # raises IndexError for some that Python misreads
+        if "\n" in sender or not re.fullmatch(r"[!-?A-~]+@[^@\s]+", parseaddr(sender)[1]):
+            raise ValueError("Django would write another mailbox")
+    except (ValueError, IndexError):
+        raise EnvError(
+            "DEFAULT_FROM_EMAIL must be one e-mail address: cod@shop.example, or Cod <cod@shop.example>."
+        ) from None
 
 
 def _read_database(url: str) -> dict[str, Any]:
@@ -293,8 +306,7 @@ try:
     EMAIL_USE_SSL = _email["EMAIL_USE_SSL"] or (_is_encrypted and EMAIL_PORT == 465)
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
-    if "\n" in DEFAULT_FROM_EMAIL or not re.fullmatch(r"[!-?A-~]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):
-        raise EnvError("DEFAULT_FROM_EMAIL must be an e-mail address: cod@shop.example, or Cod <cod@shop.example>.")
+    _need_sender(DEFAULT_FROM_EMAIL)
 
     # --- Logs, metrics, and where errors and traces go --------------------------------------------------------
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))

@@ -106,6 +106,9 @@ def test_production_settings_pass_djangos_own_check():
         ("DEFAULT_FROM_EMAIL", "Cod <shop>"),
         ("DEFAULT_FROM_EMAIL", "é@shop.example"),  # Django would write another mailbox
         ("DEFAULT_FROM_EMAIL", "cod@shop.example\nBcc: all@shop.example"),
+        ("DEFAULT_FROM_EMAIL", "Cod <cod@shop.example>, all@shop.example"),
+        ("DEFAULT_FROM_EMAIL", "cod@shop..example"),
+        ("DEFAULT_FROM_EMAIL", f"cod@{'x' * 64}.example"),  # no name of a host is so long
         ("WEBHOOK_CA_FILE", "/no/where.pem"),
         ("WEBHOOK_CA_FILE", "/"),
         ("WEBHOOK_CA_FILE", __file__),
