@@ -1,4 +1,4 @@
-"""The two secrets that an installation must keep, generated once and stored beside its data."""
+"""The two secrets that an installation must keep, generated once and stored beside its data, and former ones."""
 
 import base64
 import contextlib
@@ -10,14 +10,16 @@ from codservice.data_folder import Layout, keep_name, make_data_folder
 from codservice.errors import CannotStart
 
 NAMES = ("SECRET_KEY", "ENCRYPTION_KEYS")
+MORE = ("SECRET_KEY_FALLBACKS",)  # which people write into the file
 
 
 def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
-    """Return `SECRET_KEY` and `ENCRYPTION_KEYS` of this data folder, from its `secrets.env`.
+    """Return `SECRET_KEY` and `ENCRYPTION_KEYS` of this data folder, and any of MORE, from its `secrets.env`.
 
     A missing file is made (mode 0600) unless `create` is false; then the result is empty. A file that others can read
     is closed to them. Any number of processes may call this at once: they agree on one file. Raises `CannotStart` if
-    the file cannot be read or made or lacks a name, or is missing beside a database, which new secrets would not fit.
+    the file cannot be read or made, lacks a name or has another, or is missing beside a database, which new secrets
+    would not fit.
     """
     path, cluster = Layout(data_dir).secrets, Layout(data_dir).cluster
     try:
@@ -40,7 +42,21 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
         raise CannotStart(f"The secrets file {path} cannot be read or created: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise CannotStart(f"{path} is not a text file. Restore it from your copy.") from error
-    pairs = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    return _pairs(path, lines)
+
+
+def _pairs(path: Path, lines: list[str]) -> dict[str, str]:
+    pairs = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, value = line.partition("=")
+        if name not in NAMES + MORE:  # it is not quoted: it may be a secret
+            raise CannotStart(
+                f"{path} has in line {number} none of {', '.join(NAMES + MORE)}, and nothing else is read from it."
+                " Correct the line, or take it out."
+            )
+        pairs[name] = value
     if missing := [name for name in NAMES if not pairs.get(name)]:
         raise CannotStart(f"{path} has no {' and no '.join(missing)}. Restore it from your copy.")
     return pairs

@@ -182,6 +182,7 @@ try:
             f"{' is set without '.join(both)}. Set both, or unset both to have them read from"
             f" {Layout(DATA_DIR).secrets}."
         )
+    _secrets: dict[str, str] = {}
     if DEVELOPMENT:
         _secrets = secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
         if not _secrets:
@@ -193,11 +194,12 @@ try:
     else:
         # Not stripped: a line break in the file is part of the key that signed sessions and merchants' cursors.
         SECRET_KEY = FileAwareEnv().str("SECRET_KEY")
-        _need_unguessable("SECRET_KEY", [SECRET_KEY])
         ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS")
+    _need_unguessable("SECRET_KEY", [SECRET_KEY])
     # Former keys. They sign nothing new, but what they signed stays valid, also with the line break that was part of a
     # key from a file.
-    _fallbacks = [key.strip() for key in env.list("SECRET_KEY_FALLBACKS", []) if key.strip()]
+    _former = [*env.list("SECRET_KEY_FALLBACKS", []), *_secrets.get("SECRET_KEY_FALLBACKS", "").split(",")]
+    _fallbacks = [key.strip() for key in _former if key.strip()]
     _need_unguessable("SECRET_KEY_FALLBACKS", _fallbacks)
     SECRET_KEY_FALLBACKS = [each for key in _fallbacks for each in (key, f"{key}\n")]
     ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]

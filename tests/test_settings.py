@@ -409,6 +409,40 @@ def test_a_key_of_before_holds_with_the_secrets_of_make_run_too(tmp_path):
     assert result.stdout.strip() == PRODUCTION["SECRET_KEY"], result.stderr
 
 
+def test_a_key_of_before_may_stand_beside_the_new_one_in_the_file_of_make_run(tmp_path):
+    secrets(tmp_path)
+    sign = "from django.core import signing; print(signing.dumps('next'))"
+    development = {"env": {"DATA_DIR": str(tmp_path)}, "unset": ["SECRET_KEY", "ENCRYPTION_KEYS"]}
+    signed = manage("shell", "--no-imports", "-c", sign, **development).stdout.strip()
+    file = tmp_path / "secrets.env"
+    new = PRODUCTION["SECRET_KEY"]
+    file.write_text(file.read_text().replace("SECRET_KEY=", f"SECRET_KEY={new}\nSECRET_KEY_FALLBACKS={new[::-1]}, "))
+    read = f"from django.core import signing; print(signing.loads('{signed}'))"
+    result = manage("shell", "--no-imports", "-c", read, **development)
+    assert result.stdout.strip() == "next", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("SECRET_KEY=hidden", "SECRET_KEY is too easy to guess"),
+        ("SECRET_KEY_FALLBACKS=hidden", "SECRET_KEY_FALLBACKS is too easy to guess"),
+        ("SECRET_KEY_FALLBACK=hidden", "secrets.env has in line 5 none of SECRET_KEY, ENCRYPTION_KEYS"),
+        ("EMAIL_URL=submission://user:hidden@host", "secrets.env has in line 5 none of SECRET_KEY, ENCRYPTION_KEYS"),
+        ("hidden", "secrets.env has in line 5 none of SECRET_KEY, ENCRYPTION_KEYS"),
+    ],
+)
+def test_what_would_not_be_used_from_the_file_of_make_run_is_refused(tmp_path, line, said):
+    secrets(tmp_path)
+    with (tmp_path / "secrets.env").open("a") as file:
+        file.write(f"{line}\n\n# the end\n")
+    result = manage("check", env={"DATA_DIR": str(tmp_path)}, unset=["SECRET_KEY", "ENCRYPTION_KEYS"])
+    assert result.returncode != 0
+    assert said in result.stderr
+    assert "hidden" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
 def test_a_former_key_is_kept_as_long_as_the_browsers_that_it_has_marked_are_known():
     days = known_browsers._AGE // (24 * 60 * 60)
     assert f"after {days} days take the old one out" in (CHECKOUT / "SECURITY.md").read_text()
