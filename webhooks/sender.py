@@ -123,7 +123,8 @@ class Sender:
         """Send it once its name is known, to public addresses only, and while its claim is sure to stand."""
         if not transfer.post.secrets:
             logger.error(
-                "the signing secret for delivery %s cannot be read with any of ENCRYPTION_KEYS (see `check_service`)",
+                "the signing secret for delivery %s cannot be read with any of this worker's ENCRYPTION_KEYS: restart"
+                " it if they have been changed, otherwise see `check_service`",
                 transfer.post.delivery_id,
             )
             self._end_unsent(transfer, NO_SECRET)

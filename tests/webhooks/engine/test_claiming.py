@@ -582,7 +582,7 @@ def test_a_webhook_that_recovers_gets_its_share_back(engine, receiver, webhook_t
     assert len(receiver.requests) == 22
 
 
-def test_what_cannot_be_posted_fails_visibly_and_everything_else_goes_on(engine, receiver, webhook_to):
+def test_what_cannot_be_posted_fails_visibly_and_everything_else_goes_on(engine, receiver, webhook_to, caplog):
     broken = {
         "unreadable_secret": webhook_to(receiver.url("/a"), secret=b"encrypted under a key that was lost"),
         "unreachable": webhook_to("http://"),
@@ -595,6 +595,10 @@ def test_what_cannot_be_posted_fails_visibly_and_everything_else_goes_on(engine,
     write(good, 30)
     assert engine.drain() == 30 + 3 * 6
     assert len(receiver.of("/good")) == len(receiver.requests) == 30
+    told = [line.getMessage() for line in caplog.records if line.levelname == "ERROR"]
+    assert len(told) == 3
+    # A new key may stand in their file, where `check_service` finds it, and the worker still have the old ones.
+    assert all("this worker's ENCRYPTION_KEYS: restart it if they have been changed" in line for line in told)
     for failure, webhook in broken.items():
         assert set(Attempt.objects.filter(delivery__webhook=webhook).values_list("failure", flat=True)) == {failure}
     assert Attempt.objects.filter(failure="").count() == 30
