@@ -98,7 +98,7 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
         "orders/home.html",
         {
             "form": form,
-            "needs": needs.of_account(account, today),
+            "needs": needs.of_account(account, today, with_keys=request.seat.may_see_keys),  # type: ignore[attr-defined]
             "first": first,
             "last": last,
             "tiles_today": _tiles(summary.today, summary.waiting),

@@ -8,13 +8,16 @@ from datetime import date, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db.models import Q
+from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from codservice import days, postgresql
 from codservice.accounts.models import Account
-from codservice.i18n_tags import counted
+from codservice.accounts.templatetags.accounts import works_until
+from codservice.i18n_tags import counted, moment
 from codservice.uploads.kinds import KINDS
 from orders.models import CallNote
 from webhooks.models import Webhook
@@ -24,6 +27,8 @@ MOST = 100  # wrong numbers are counted only so far
 SOLD_DAYS = 7  # stock is short when it is less than was ordered in so many days, today included
 RUNNING_OUT = "running-out"  # the filter's name on the products' page
 CALLED_DAYS = 30  # wrong numbers from longer ago are no longer shown
+USED_DAYS = 30  # an API key that was last used longer ago is no longer in use
+ENDING_DAYS = 7  # how long before and after its end a key in use is shown
 
 
 class Line(NamedTuple):
@@ -88,6 +93,27 @@ def short_stock(account: Account, today: date) -> Need | None:
         ],
         reverse("account-products", query={"only": RUNNING_OUT}),
     )
+
+
+def ending_keys(account: Account, today: date) -> Need | None:
+    """API keys in use that end soon or have just ended; a revoked key was ended on purpose."""
+    used, span = timedelta(days=USED_DAYS), timedelta(days=ENDING_DAYS)
+    in_use = account.api_keys.filter(revoked_at=None, last_used_at__gt=Now() - used).defer("digest")
+    ending = in_use.filter(expires_at__gt=Now() - span, expires_at__lt=Now() + span)
+    keys = list(ending.annotate(is_over=Q(expires_at__lte=Now())).order_by("expires_at"))  # an account has few
+    if not keys:
+        return None
+    title = ngettext(
+        "%(count)d API key in use ends soon or has ended: give your system a new one",
+        "%(count)d API keys in use end soon or have ended: give your systems new ones",
+        len(keys),
+    )
+    said = {True: _("expired %(end)s; last used %(used)s"), False: _("works until %(end)s; last used %(used)s")}
+    lines = [
+        Line(key.name, said[key.is_over] % {"end": works_until(key), "used": moment(key.last_used_at)})
+        for key in keys[:SHOWN]
+    ]
+    return Need(title % {"count": len(keys)}, lines, reverse("api-keys"))
 
 
 def failing_webhooks(account: Account, today: date) -> Need | None:
@@ -192,6 +218,7 @@ def refused_rows(account: Account, today: date) -> Need | None:
 NEEDS: list[Callable[[Account, date], Need | None]] = [wrong_numbers, refused_rows, short_stock, failing_webhooks]
 
 
-def of_account(account: Account, today: date) -> list[Need]:
-    """What needs the merchant now, first what costs orders. One statement for each kind."""
-    return [need for each in NEEDS if (need := each(account, today)) is not None]
+def of_account(account: Account, today: date, *, with_keys: bool) -> list[Need]:
+    """What needs the merchant now, first what costs orders. One statement for each kind; keys only `with_keys`."""
+    kinds = [ending_keys, *NEEDS] if with_keys else NEEDS
+    return [need for each in kinds if (need := each(account, today)) is not None]

@@ -14,7 +14,6 @@ from django.db.models.functions import Least, Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
-from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -238,7 +237,6 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
         "keys": keys[:MOST_KEYS],
         "has_more": len(keys) > MOST_KEYS,
         "new_key": key,
-        "now": timezone.now(),
     }
     return render(request, "accounts/api_keys.html", context, status=status)
 

@@ -121,6 +121,25 @@ def test_revoking_stops_the_key(alice: Account, browser: Client) -> None:
     assert "revoked <time" in browser.get("/account/keys").content.decode()
 
 
+def test_a_key_that_has_ended_says_so_and_since_when(alice: Account, browser: Client) -> None:
+    row, _ = ApiKey.issue(alice, name="Old")
+    end = datetime(2026, 1, 31, 23, tzinfo=UTC)
+    ApiKey.objects.update(expires_at=end)
+
+    def cell() -> tuple[str, bool]:
+        shown = browser.get("/account/keys").content.decode()
+        (found,) = re.findall(r'data-label="Works until">(\w+) <time[^>]*>(.*?)</time>', shown)
+        return " ".join(found), f"/account/keys/{row.id}/revoke" in shown
+
+    assert cell() == ("expired 31 Jan. 2026", False)
+    assert browser.post(f"/account/keys/{row.id}/revoke").url == "/account/keys", "from a page of before"
+    assert cell() == ("expired 31 Jan. 2026", False), "it really ended on that day"
+    ApiKey.objects.update(revoked_at=end - timedelta(days=9))
+    assert cell() == ("revoked 23 Jan. 2026", False), "revoked before its end"
+    ApiKey.objects.update(revoked_at=None, expires_at=timezone.now() + timedelta(days=1))
+    assert f"/account/keys/{row.id}/revoke" in browser.get("/account/keys").content.decode()
+
+
 def test_of_very_many_keys_those_that_work_are_shown_and_the_latest_others(alice: Account, browser: Client) -> None:
     for number in range(20):
         ApiKey.issue(alice, name=f"works {number}")

@@ -1,8 +1,9 @@
 """The merchant's home: today, a period, what needs them, charts with tables, and files; of their own orders alone."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -10,14 +11,16 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
+from django.utils import formats, timezone
+from django.utils.html import escape
 
 from agents.desk import claims, decisions
 from agents.supervision import review
 from codservice import charts, days
 from codservice.accounts.actor import Actor, Role
-from codservice.accounts.models import Account, Membership, User
+from codservice.accounts.models import Account, ApiKey, Membership, User
 from codservice.charts import Bar
+from codservice.i18n_tags import moment
 from codservice.uploads.models import RefusedRow, Upload
 from inventory import catalog
 from orders import daily, editing, home_page, lifecycle, needs
@@ -512,6 +515,46 @@ def test_a_webhook_that_fails_needs_the_merchant(browser: Client, alice: Account
     assert f'<a href="/account/webhooks/{webhook.id}"><bdi>https://203.0.114.1/hooks</bdi></a>' in shown
 
 
+def test_a_key_in_use_that_ends_soon_or_has_just_ended_needs_the_merchant(
+    browser: Client, alice: Account, charlie: Account
+) -> None:
+    def day(number: int) -> datetime:
+        return timezone.now() + timedelta(days=number, minutes=1)
+
+    def key(name: str, **at: Any) -> ApiKey:
+        row = {"account": alice, "prefix": "cod_live_abc", "digest": name.encode(), "last_used_at": day(-1)}
+        return ApiKey.objects.create(name=name, **row | at)
+
+    make_order(alice)
+    key("lasts")
+    key("ends later", expires_at=day(7))
+    key("ended long ago", expires_at=day(-8), last_used_at=day(-9))
+    key("nobody uses", expires_at=day(3), last_used_at=day(-31))
+    key("never used", expires_at=day(3), last_used_at=None)
+    key("revoked", expires_at=day(3), revoked_at=day(-1))
+    key("theirs", expires_at=day(3), account=charlie)
+    assert "API key in use" not in page(browser)
+    key(HOSTILE, expires_at=days.end_of(days.today() + timedelta(days=5)), last_used_at=day(-29))
+    shown = page(browser)
+    assert "1 API key in use ends soon or has ended" in shown
+    assert "<script>alert" not in shown
+    ended = key("just ended", expires_at=day(-7), last_used_at=day(-8))
+
+    shown = page(browser)
+
+    assert '<a href="/account/keys">2 API keys in use end soon or have ended' in shown
+    with timezone.override(days.ALGIERS):
+        said = f"expired {moment(ended.expires_at)}; last used {moment(ended.last_used_at)}"
+    last_day = formats.date_format(days.today() + timedelta(days=5), "j N Y")
+    first, second = f"just ended</bdi> <bdi>{said}", f"{escape(HOSTILE)}</bdi> <bdi>works until {last_day}; "
+    assert f"<li><bdi>{first}</bdi></li><li><bdi>{second}" in shown
+    reader = factories.UserFactory()
+    Membership.objects.create(account=alice, user=reader, role="reader")
+    assert "in use end soon" not in page(browser_of(reader)), "who may not open the page of keys"
+    Membership.objects.update(role="manager")
+    assert "in use end soon" in page(browser_of(reader))
+
+
 # --- Who may look ----------------------------------------------------------------------------------------------------
 
 
@@ -549,7 +592,7 @@ def test_the_number_of_statements_is_the_same_however_much_there_is(
     lived(alice, agent)
     make_order(alice, items=[order_line(product_id=factories.ProductFactory(account=alice).id, quantity=1)])
     few = {by: statements(by) for by in home_page.DIVISIONS}
-    assert max(few.values()) <= 10
+    assert max(few.values()) <= 11
     for number in range(20):
         product = factories.ProductFactory(account=alice)
         lines = [order_line(product_id=product.id, quantity=40), order_line(product_name=f"n{number}", quantity=1)]
