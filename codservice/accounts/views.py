@@ -36,7 +36,7 @@ from codservice.accounts.forms import (
 )
 from codservice.accounts.key_format import LIVE, TEST
 from codservice.accounts.models import Account, ApiKey, NameTaken, PersonChanged, TooManyKeys, User
-from codservice.accounts.security_log import Action
+from codservice.accounts.security_log import Action, Outcome
 from codservice.accounts.tasks import LINK_HOURS
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
@@ -264,7 +264,10 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
 
 
 class LogForm(Form):
-    """Asks whose actions to show: those of somebody on the team of `live`, or removed from it within the log's year."""
+    """Asks whose actions to show: those of somebody on the team of `live`, or removed from it within the log's year.
+
+    `names` are the display names of all these people, by id.
+    """
 
     by = forms.ChoiceField(label=gettext_lazy("By whom"), required=False)
 
@@ -274,9 +277,9 @@ class LogForm(Form):
         removed = live.security_entries.filter(action=Action.REMOVED).values("target_id")
         people = User.objects.filter(on_team | Q(pk__in=removed))
         people = people.annotate(is_on_team=Case(When(on_team, then=True), default=False))
-        choices = [("", _("Everybody"))]
+        choices, self.names = [("", _("Everybody"))], dict[UUID, str]()
         for each in people.order_by("-is_on_team", "first_name", "username"):
-            name = each.display_name
+            name = self.names[each.pk] = each.display_name
             if not each.is_on_team:
                 name = _("%(name)s (no longer on the team)") % {"name": unturned(name)}
             choices.append((str(each.pk), name))
@@ -291,6 +294,8 @@ def security(request: HttpRequest, account: Account) -> HttpResponse:
     if not form.is_valid():
         entries, status = entries.none(), 422
     elif by := form.cleaned_data["by"]:
-        entries = entries.filter(actor_id=by)
+        entries = entries.filter(Q(actor_id=by) | Q(target_id=by, outcome=Outcome.REFUSED))  # or a try to be them
     page = NewestFirst(entries, before=request.GET.get("before", ""))
+    for entry in page.rows:
+        entry.actor_name, entry.target_name = (form.names.get(id_, "") for id_ in (entry.actor_id, entry.target_id))
     return render(request, "accounts/security.html", {"page": page, "form": form}, status=status)

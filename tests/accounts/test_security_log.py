@@ -1,6 +1,7 @@
 """The security log: a row and a line for each event, who may read which, and no flood that fills it."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from io import StringIO
@@ -13,6 +14,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import strip_tags
 from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -363,6 +365,42 @@ def test_what_a_removed_colleague_did_can_still_be_chosen(
     ]
     assert [entry.target for entry in holder.get(f"/account/security?by={gone.id}").context["page"].rows] == ["16"]
     assert holder.get(f"/account/security?by={other.id}").status_code == 422, "was removed from another's team"
+
+
+def test_the_log_says_who_did_it_and_as_whom_somebody_tried_to_sign_in(
+    alice: Account, charlie: Account, holder: Client, django_assert_num_queries: Any
+) -> None:
+    def cells(**query: str) -> set[tuple[str, ...]]:
+        rows = holder.get("/account/security", query).content.decode().partition("<tbody>")[2].split("<tr>")[1:]
+        return {tuple(strip_tags(cell) for cell in re.findall("<td[^>]*>(.*?)</td>", row)[:2]) for row in rows}
+
+    def person(name: str, account: Account, **names: str) -> User:
+        user = factories.UserFactory(**dict.fromkeys(("username", "email"), f"{name}@example.com"), **names)
+        Membership.objects.create(account=account, user=user, role="manager")
+        sign_in(user.username, "wrong")
+        security_log.note(Action.FEES, target="16", account_id=account.id, person=user)
+        return user
+
+    nadia = person("nadia", alice, first_name="<b>", last_name="Nadia")
+    gone = person("gone", alice, first_name="Gone")
+    person("nameless", alice, first_name="")
+    person("theirs", charlie)
+    security_log.note(Action.FEES, target="31", account_id=alice.id, person=User(username="unknown@example.com"))
+    team.remove(alice.id, gone.membership.id)
+
+    def doings(who: str) -> set[tuple[str, ...]]:
+        return {(f"tried to sign in and was refused: {who}", "somebody"), ("changed shipping fees: 16", who)}
+
+    of_nadia, of_gone = doings("&lt;b&gt; Nadia nadia@example.com"), doings("Gone gone@example.com")
+    with django_assert_num_queries(5):
+        everything = cells()
+    assert everything == of_nadia | of_gone | doings("nameless@example.com") | {
+        ("changed shipping fees: 31", "unknown@example.com"),
+        ("removed a colleague: gone@example.com", "our staff"),
+    }
+    assert cells(by=str(nadia.id)) == of_nadia
+    assert cells(by=str(gone.id)) == of_gone
+    assert cells(by=str(alice.holder_id)) == set()
 
 
 def test_where_operators_sit_is_no_merchants_business(alice: Account, holder: Client, operator: Client) -> None:
