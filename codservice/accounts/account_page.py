@@ -21,6 +21,7 @@ from codservice.accounts import team
 from codservice.accounts.key_format import TEST
 from codservice.accounts.models import Account
 from codservice.accounts.team import Right
+from codservice.bidi import unturned
 from codservice.days import ALGIERS
 
 MODE = "mode"  # the session's key for the mode, and the form field with the mode of the page it is on
@@ -68,7 +69,8 @@ def account_page(
                 raise PermissionDenied
             needed = look if request.method in ("GET", "HEAD") else max(look, change)
             if seat.right < needed:
-                raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
+                text = _("Your role does not allow this. Ask the account's holder, %(name)s.")
+                raise PermissionDenied(text % {"name": unturned(seat.account.holder.display_name)})
             live = seat.account
             is_frozen = seat.is_closed and max(look, change) > Right.READ and not takes_out
             request.is_frozen = is_frozen  # type: ignore[attr-defined]

@@ -642,6 +642,16 @@ def test_managers_get_test_keys_and_no_others(alice: Account, member: Callable[.
     assert "Create the key" not in browser.get("/account/keys").content.decode()
 
 
+def test_who_may_not_do_something_is_told_whom_to_ask(alice: Account, member: Callable[..., User]) -> None:
+    User.objects.filter(id=alice.holder_id).update(first_name="\u202e<b>", last_name="ياسمين")
+    manager, reader = browser_of(member()), browser_of(member("reader", "karim"))
+    name = "\u2068&lt;b&gt; ياسمين\u2069"
+    assert f"Only the account's holder, {name}, creates" in manager.get("/account/keys").content.decode()
+    for answer in (reader.get("/account/keys"), manager.post("/account/keys", {"name": "x"}), manager.get(TEAM)):
+        assert answer.status_code == 403
+        assert f"Ask the account&#x27;s holder, {name}." in answer.content.decode()
+
+
 def test_a_lost_phone_is_helped_by_the_holder(alice: Account, holder: Client, member: Callable[..., User]) -> None:
     user = member()
     TOTPDevice.objects.create(user=user, confirmed=True, name="")
