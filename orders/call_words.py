@@ -47,8 +47,8 @@ _WORDED = {each.value: each.label for words in (HandoverReason, SkipReason, Note
 
 
 def in_words(kept: str) -> str:
-    """The note with its first line in the reader's language if it is ours; what an agent wrote stays as it is."""
-    first, line_break, written = kept.partition("\n")
+    """The note with our lines, to whom and why, in the reader's language; what an agent wrote stays as it is."""
+    first, line_break, rest = kept.partition("\n")
     if assigned := _ASSIGNED.fullmatch(first):
-        first = _("Assigned to %(name)s.") % {"name": unturned(assigned[1])}
-    return f"{_WORDED.get(first, first)}{line_break}{written}"
+        return _("Assigned to %(name)s.") % {"name": unturned(assigned[1])} + line_break + in_words(rest)
+    return f"{_WORDED.get(first, first)}{line_break}{rest}"

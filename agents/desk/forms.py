@@ -15,7 +15,7 @@ from agents.desk.workers import WorkerField
 from codservice.accounts.models import User
 from codservice.form_fields import Form, FreeText
 from codservice.i18n_tags import listed
-from orders import lifecycle
+from orders import call_words, lifecycle
 from orders.call_words import HandoverReason, SkipReason
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
@@ -25,8 +25,8 @@ FARTHEST_CALLBACK = timedelta(days=90)
 OLDEST_PAGE = timedelta(hours=12)  # no session lasts longer
 MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for the reason before it
 MAX_OWN_WORDS = 200
-# Room for two lines before it: a reason that has a button, and the agent's own words.
-MAX_NOTE = CallNote._meta.get_field("note").max_length - 100 - (MAX_OWN_WORDS + 1)
+# Room for three lines before it: to whom the customer is handed, a reason that has a button, and the agent's own words.
+MAX_NOTE = CallNote._meta.get_field("note").max_length - 300 - 100 - (MAX_OWN_WORDS + 1)
 OLD_PAGE = _("This page is out of date. Reload it and try again.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 
@@ -224,11 +224,12 @@ class OutcomeForm(Form):
         """For an outcome that decides nothing: what came of the call to the customer."""
         data = self.cleaned_data
         outcome, is_callback = data["outcome"], data["outcome"] in self.CALLBACKS
+        to = call_words.assigned_to(data["to"].display_name) if data["to"] else ""
         typed = {Outcome.HANDED_OVER: data["handover_reason"], Outcome.SKIPPED: data["skip_reason"]}.get(outcome)
         return lifecycle.Call(
             self.agent,
             Outcome.CALLBACK if is_callback else Outcome(outcome),
-            note="\n".join(filter(None, [data["why"], typed, data["note"]])),
+            note="\n".join(filter(None, [to, data["why"], typed, data["note"]])),
             note_id=self.press_id,
             callback_at=data["at"] if is_callback else None,
         )

@@ -404,5 +404,7 @@ def _what_was_done(form: OutcomeForm, name: str) -> str:
     if data["outcome"] in form.CALLBACKS:
         when = formats.date_format(timezone.localtime(data["at"]), _("j N, H:i"))
         return _("You will call %(name)s back on %(when)s.") % {"name": name, "when": when}
+    if data["to"]:
+        return _("Handed to %(to)s: %(name)s.") % {"to": unturned(data["to"].display_name), "name": name}
     label = CallNote.Outcome(data["outcome"]).label
     return _("“%(outcome)s” is noted for %(name)s.") % {"outcome": label, "name": name}

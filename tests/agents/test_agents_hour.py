@@ -112,7 +112,7 @@ OUTCOMES = {
     "callback_hour": ("You will call Customer", "pending_confirmation", "callback"),
     "callback_tomorrow": ("You will call Customer", "pending_confirmation", "callback"),
     "callback": ("You will call Customer", "pending_confirmation", "callback"),
-    "handed_over": ("“Handed over” is noted", "pending_confirmation", "callback"),
+    "handed_over": ("Handed to Nadia: Customer", "pending_confirmation", "callback"),
     "skipped": ("“Skipped” is noted", "pending_confirmation", "new"),
 }
 
@@ -498,7 +498,7 @@ def test_escape_leaves_a_field_and_the_next_key_is_for_the_open_panel(
         ("2", "details", "trop cher 1", "1", "is canceled"),
         ("2", "note", "trop cher 1", "1", "is canceled"),
         ("7", "at", "25", "1", "You will call Customer 2 back on"),
-        ("8", "to", "Nadia", "2", "“Handed over” is noted"),
+        ("8", "to", "Nadia", "2", "Handed to Nadia: Customer 3."),
         ("9", "skip_reason", "ligne 1", "2", "“Skipped” is noted"),
     ]
     orders = customers(alice, len(written))

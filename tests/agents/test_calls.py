@@ -27,6 +27,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from orders import amending, editing, lifecycle
+from orders.call_words import HandoverReason
 from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.agents.states import waits
@@ -290,6 +291,21 @@ def test_a_notes_reason_is_in_the_language_of_whoever_reads_it(
         assert said in browser.get(path).content.decode(), path
 
 
+def test_to_whom_a_customer_was_handed_is_in_the_language_of_whoever_reads_it(
+    alice: Account, order: Order, colleague: User, screen: Screen, supervisor: User
+) -> None:
+    screen.press("handed_over:Abusive or threatening", to=str(colleague.id), note="Très fâché")
+    assert CallNote.objects.get().note == "Assigned to Nadia.\nAbusive or threatening\nTrès fâché"
+    above, next_caller, merchant = browser_of(supervisor), browser_of(colleague), browser_of(alice.holder)
+    above.cookies["django_language"], next_caller.cookies["django_language"] = "ar-dz", "fr"
+    for browser, path, said in (
+        (above, order_page(order), "أُسندت إلى \u2068Nadia\u2069.\nيشتم أو يهدد\nTrès fâché"),
+        (next_caller, take(next_caller, order).address, "Confiée à Nadia.\nInsulte ou menace\nTrès fâché"),
+        (merchant, f"/account/orders/{order.id}", "Assigned to Nadia.\nAbusive or threatening\nTrès fâché"),
+    ):
+        assert said in browser.get(path).content.decode(), path
+
+
 def test_what_was_handed_to_a_supervisor_stays_theirs_when_its_number_is_corrected(
     order: Order, screen: Screen
 ) -> None:
@@ -363,14 +379,27 @@ def test_a_customer_is_handed_to_a_colleague_or_a_supervisor(
     alice: Account, order: Order, colleague: User, browser: Client, screen: Screen
 ) -> None:
     assert screen.press("handed_over", handover_reason="").status_code == 422
-    screen.press("handed_over", handover_reason="Parle tamazight", to=str(colleague.id), note="Très gentille")
-    assert CallNote.objects.get().note == "Parle tamazight\nTrès gentille"
+    asked = {"to": str(colleague.id), "handover_reason": "Parle tamazight"}
+    response = screen.press("handed_over", **asked, note="Très gentille")
+    assert "Handed to Nadia: Amine Benali." in told(response)
+    assert CallNote.objects.get().note == "Assigned to Nadia.\nParle tamazight\nTrès gentille"
     assert next_order(browser_of(colleague)).pending == [order]
 
     other = make_order(alice, phone="0770123456")
-    take(browser, other).press("handed_over", handover_reason="Menace")
+    response = take(browser, other).press("handed_over", handover_reason="Menace")
+    assert "“Handed over” is noted for Amine Benali." in told(response)
+    assert other.call_notes.get().note == "Menace"
     other.refresh_from_db()
     assert other.call_state == "review"
+
+
+def test_the_longest_handover_has_room_for_everything(screen: Screen) -> None:
+    to = AgentFactory(first_name="N" * 150, last_name="B" * 150)
+    written = {"handover_reason": "r" * forms.MAX_OWN_WORDS, "note": "n" * forms.MAX_NOTE}
+    longest = max(HandoverReason, key=len)
+    assert screen.press(f"handed_over:{longest}", to=str(to.id), **written).status_code == 302
+    said = (f"Assigned to {to.display_name}.", longest, *written.values())
+    assert CallNote.objects.get().note == "\n".join(said)
 
 
 def test_only_those_who_work_are_handed_customers(alice: Account, agent: User, operator: User, screen: Screen) -> None:
