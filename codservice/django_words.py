@@ -12,6 +12,15 @@ WORDS = (
     _("first name"),
     _("last name"),
     _("email address"),
+    _("Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only."),
+    _("Enter a valid username. This value may contain only letters, numbers, and @/./+/-/_ characters."),
+    # Django chooses by the number of fields, each of which may have several errors.
+    ngettext_lazy("Please correct the error below.", "Please correct the errors below."),
+    ngettext_lazy(
+        "Your password must contain at least %(min_length)d character.",
+        "Your password must contain at least %(min_length)d characters.",
+    ),
+    _("Your password can’t be a commonly used password."),
     _("Your password can’t be too similar to your other personal information."),
     _("Your password can’t be entirely numeric."),
     ngettext_lazy(

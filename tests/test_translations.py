@@ -10,14 +10,15 @@ from pathlib import Path
 
 import polib
 import pytest
-from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.password_validation import password_validators_help_texts, validate_password
+from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.utils import formats, timezone, translation
 
 from agents import ages
 from agents.templatetags.console_tags import duration, near
 from codservice import django_words, wording
-from codservice.accounts.models import SecurityEntry
+from codservice.accounts.models import SecurityEntry, User
 from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
 from codservice.i18n_tags import moment
@@ -136,6 +137,20 @@ def test_words_of_django_are_ours_where_its_catalogs_have_slips() -> None:
             "5 جويلية 2027", "5 جويلية 2027", "جويلية",
         ]  # fmt: skip
         assert [str(word) for word in django_words.WORDS if re.search("مشابة|بكم |كلمة مرور ال", str(word))] == []
+        assert password_validators_help_texts() == [
+            "لا يمكن أن تشبه كلمة مرورك معلوماتك الشخصية الأخرى كثيرا.",
+            "يجب ألا تقل كلمة مرورك عن 8 أحرف.",
+            "لا يمكن أن تكون كلمة مرورك من الكلمات الشائعة.",
+            "لا يمكن أن تتكون كلمة مرورك من أرقام فقط.",
+        ]
+        signs = "حروف وأرقام والعلامات @ و. و+ و- و_ فقط."
+        for field, told in (
+            (User.username.field.help_text, f"مطلوب. 150 حرفا على الأكثر: {signs}"),
+            (UnicodeUsernameValidator.message, f"أدخل اسم مستخدم صالحا: {signs}"),
+        ):
+            assert str(field) == told
+        below = ("Please correct the error below.", "Please correct the errors below.")
+        assert {translation.ngettext(*below, count) for count in (1, 2, 3, 11)} == {"الرجاء تصحيح ما يلي."}
         with pytest.raises(ValidationError, match="يجب أن تحتوي على 8 أحرف على الأقل"):
             validate_password("mkq7xt")
 
