@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Task(CeleryTask):
-    """A task that ends with one log line when the database is away or not migrated yet: it will be sent again soon."""
+    """A task that ends with one log line, and `missed`, when the database is away or not migrated yet."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -30,7 +30,10 @@ class Task(CeleryTask):
             else:
                 raise
             logger.warning("%s was not run, because the database cannot be used: %s", self.name, reason)
-            return None
+            self.missed(error)
+
+    def missed(self, error: Exception) -> None:
+        """What else is done after the log line: nothing where beat sends the task again soon."""
 
 
 app = Celery("codservice", task_cls=Task)

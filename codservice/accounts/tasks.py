@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from celery import Task, shared_task
+from celery import shared_task
 from celery.exceptions import OperationalError
 from django.conf import settings
 from django.contrib.auth.forms import PasswordResetForm
@@ -20,11 +20,12 @@ from codservice import mails, ratelimit
 from codservice.accounts import team
 from codservice.accounts.key_format import digest_of
 from codservice.accounts.models import Invitation
+from codservice.celery import Task
 
 logger = logging.getLogger(__name__)
 
 EXPIRES = 60 * 60  # seconds, after which an unsent mail is dropped
-# Seconds before a mail that could not be sent is tried again, as while its server is away or makes senders wait.
+# Seconds before a mail that could not be sent is tried again, as while its server or the database is away.
 # Celery's `retry` does here: this is far less than a Redis broker's visibility timeout, and over before EXPIRES.
 WAITS = (60, 120, 240, 480)
 LINK_HOURS = settings.PASSWORD_RESET_TIMEOUT // 3600
@@ -55,6 +56,14 @@ def _try_later(task: Task, error: Exception) -> None:
         task.retry(countdown=WAITS[tries], max_retries=len(WAITS))
 
 
+class _Mailing(Task):
+    """A task that nobody sends again: where the database is away, its mail has failed and is tried later."""
+
+    def missed(self, error: Exception) -> None:
+        mails.MAILS.labels(mails.FAILED).inc()
+        _try_later(self, error)
+
+
 class _LinkForm(PasswordResetForm):
     """Django's form, whose mail is sent as ours are."""
 
@@ -77,7 +86,7 @@ class _LinkForm(PasswordResetForm):
             _try_later(send_password_link, error)
 
 
-@shared_task
+@shared_task(base=_Mailing)
 def send_password_link(email: str, *, host: str, language: str) -> None:
     """Mail a password link to the active person with this address, if there is one.
 
@@ -99,7 +108,7 @@ def send_password_link(email: str, *, host: str, language: str) -> None:
             )
 
 
-@shared_task
+@shared_task(base=_Mailing)
 def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     """Mail the link of an invitation, unless it was withdrawn or mailed meanwhile.
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
 from smtplib import SMTPRecipientsRefused, SMTPSenderRefused
@@ -16,7 +17,7 @@ from django.core import mail
 from django.core.management import CommandError, call_command
 from django.core.signing import Signer
 from django.core.validators import validate_email
-from django.db import connections, transaction
+from django.db import DatabaseError, connection, connections, transaction
 from django.db.models.functions import Now
 from django.test import Client
 from django.utils import translation
@@ -32,7 +33,7 @@ from tests import factories
 from tests.factories import PASSWORD
 from tests.harness.background import PATIENCE, Background, at_once, open_transaction
 from tests.harness.client import browser_of
-from tests.harness.database import wait_for_lock
+from tests.harness.database import one, wait_for_lock
 from tests.harness.processes import free_port
 from webhooks.models import Webhook
 
@@ -616,6 +617,37 @@ def test_a_mail_is_given_up_when_it_is_refused_for_good_or_was_tried_for_a_quart
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == tries
     assert not any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("mailing", ["invitation", "link"], indirect=True)
+@pytest.mark.parametrize(("away", "tries"), [(2, 3), (9, 5)])
+def test_a_mail_is_sent_later_when_the_database_is_away_as_a_worker_takes_it(
+    mailing: Any, retries: list[Any], caplog: pytest.LogCaptureFixture, client: Client, away: int, tries: int
+) -> None:
+    def end_session(*args: Any, **kwargs: Any) -> None:
+        connection.close()  # as a worker does between two tasks
+        if len(retries) < away:
+            with suppress(DatabaseError):
+                one("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    def failed() -> float:
+        (line,) = re.findall(r'codservice_mails_total{outcome="failed"} (\S+)', client.get("/metrics").content.decode())
+        return float(line)
+
+    before = failed()
+    task_retry.connect(end_session)
+    try:
+        end_session()
+        assert mailing().state == "SUCCESS"
+    finally:
+        task_retry.disconnect(end_session)
+        connection.close()
+    assert [seconds for seconds, *_ in retries] == list(WAITS)[: tries - 1]
+    assert len({repr(message) for _, *message in retries}) == 1
+    assert len(mail.outbox) == (1 if away < tries else 0)
+    assert failed() - before == min(away, tries)
+    assert caplog.text.count("was not run, because the database cannot be used") == min(away, tries)
 
 
 def test_keys_and_webhooks_are_the_accounts_and_outlast_a_colleague(
