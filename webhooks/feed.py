@@ -21,6 +21,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core import signing
+from psycopg import Connection
 
 from codservice import postgresql
 from codservice.errors import Invalid, Refused
@@ -159,11 +160,11 @@ FROM (SELECT coalesce(max(position), -1) + 1 AS first FROM webhooks_event) AS lo
 """
 
 
-def note_restored(backup_at: datetime) -> None:
-    """Note that a backup made at `backup_at` has just been restored: cursors from after it have expired."""
-    if postgresql.row("SELECT to_regclass('webhooks_feedgap') IS NULL")[0]:  # the backup is older than the table
+def note_restored(session: Connection, backup_at: datetime) -> None:
+    """Note that a backup made at `backup_at` is restored in this transaction: cursors from after it have expired."""
+    if session.execute("SELECT 1 WHERE to_regclass('webhooks_feedgap') IS NULL").fetchone():  # older than the table
         return
-    postgresql.execute(_NOTE_RESTORED, [backup_at])
+    session.execute(_NOTE_RESTORED, [backup_at])
 
 
 def first_id(at: datetime) -> UUID:

@@ -19,7 +19,7 @@ from django.db import DatabaseError, connection
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Conninfo
 
-from codservice import postgresql
+from codservice import postgresql, restored
 from codservice.accounts.models import SignIn
 from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
@@ -108,10 +108,11 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
 
 
 def restore(file: Path) -> None:
-    """Write a dump into the empty database: all of it, but for sessions, or, on failure, nothing.
+    """Write a dump into the empty database, with what is to be noted there: all of it, but for sessions, or nothing.
 
     Raises Failed, CannotStart.
     """
+    backup_at = _begun_at(file)
     # pg_restore only prints the script. If it wrote by itself, version 17 or newer would begin with a setting that
     # servers before 17 refuse.
     command = [str(find_client("pg_restore", at_least=_major())), "--file=-", "--no-owner", "--no-privileges", "--"]
@@ -132,8 +133,15 @@ def restore(file: Path) -> None:
                 if running.wait():
                     said.seek(0)
                     raise _failed("pg_restore", running.returncode, said.read())
+                session.execute("RESET search_path")  # the script has emptied it
+                for note in restored.NOTES:
+                    note(session, backup_at)
         except psycopg.Error as error:
             raise Failed(str(error).partition("\n")[0]) from error
+
+
+def analyze() -> None:
+    """Have PostgreSQL look at what was restored, so that it plans its queries well. If it cannot, it does so later."""
     try:
         postgresql.execute("SET statement_timeout = 0")  # large tables on a slow disk take their time
         postgresql.execute("ANALYZE")
@@ -141,7 +149,7 @@ def restore(file: Path) -> None:
         connection.close()  # it may be broken
 
 
-def begun_at(file: Path) -> datetime:
+def _begun_at(file: Path) -> datetime:
     """When the dump was begun, to the second: it shows a moment of then or later. Raises Failed, CannotStart."""
     command = [str(find_client("pg_restore", at_least=_major())), "--list", "--", str(file)]
     english = os.environ | {"TZ": "UTC", "LC_ALL": "C"}

@@ -33,13 +33,17 @@ from tests.harness.client import browser_of
 from tests.harness.database import database_url, environment, one
 from tests.harness.onebox import OneBox
 from tests.harness.processes import CHECKOUT, descendants
-from tests.harness.python import Python, run_python
+from tests.harness.python import FreshPython, Python, run_python
 from webhooks import registry
 from webhooks.models import Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COMMAND = Actor.of_command("test")
 SESSIONS = ("django_session", "accounts_signin")
+ANALYZING = (
+    "Everything was restored. It is now analyzed, so that searches are fast. You may stop this:"
+    " PostgreSQL does it later by itself.\n"
+)
 
 
 def manage(*args, **changes):
@@ -145,7 +149,7 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
 
     done = manage("restore", str(backup), DATA_DIR=str(data))
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ANALYZING)
     with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
         after = checksums(session)
         (backup_at,) = session.execute("SELECT backup_at FROM webhooks_feedgap").fetchone()
@@ -178,7 +182,7 @@ def test_sessions_in_a_dump_that_was_made_otherwise_are_not_restored(alice, tmp_
 
     done = manage("restore", str(file), DATA_DIR=str(data))
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ANALYZING)
     with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
         counts = checksums(session)
     assert [counts[table][0] for table in (*SESSIONS, "accounts_account")] == [0, 0, 1]
@@ -194,7 +198,7 @@ def test_a_postgresql_older_than_the_client_takes_it_too(backup, tmp_path, monke
 
     done = manage("restore", str(backup), DATA_DIR=str(data))
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ANALYZING)
     with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
         assert session.info.server_version < 170000
         assert session.execute("SELECT count(*) FROM orders_order").fetchone() == (5,)
@@ -450,8 +454,7 @@ def waiting(session):
 
 
 @pytest.mark.process
-def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_path):
-    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: shutil.which("true"))
+def test_what_is_restored_is_analyzed_however_long_that_takes():
     with connection.cursor() as cursor:
         cursor.execute("CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
                        " $$ BEGIN PERFORM pg_sleep(0.02); RETURN $1; END $$")  # fmt: skip
@@ -459,7 +462,7 @@ def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_p
             cursor.execute("CREATE TABLE looked_at AS SELECT generate_series(1, 20) AS n")
             cursor.execute("CREATE INDEX ON looked_at (slow(n))")
             cursor.execute("SET statement_timeout = '200ms'")
-            dumps.restore(tmp_path / "a.dump")
+            dumps.analyze()
             assert one("SELECT count(*) FROM pg_stats WHERE tablename LIKE 'looked_at%%'") == 2  # of `n` and `slow(n)`
         finally:
             cursor.execute("SET statement_timeout = 0")
@@ -469,18 +472,53 @@ def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_p
 
 
 @pytest.mark.process
-def test_what_cannot_be_analyzed_is_restored_all_the_same(monkeypatch, tmp_path):
+def test_what_cannot_be_analyzed_is_restored_all_the_same():
     """Autovacuum looks at it later."""
-    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: shutil.which("true"))
     with psycopg.connect(database_url()) as other:
         other.execute("LOCK TABLE orders_order")
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_timeout = '50ms'")
-            dumps.restore(tmp_path / "a.dump")
+            dumps.analyze()
             assert one("SELECT 1") == 1, "what comes next can ask the database"
         finally:
             connection.close()
+
+
+@pytest.fixture
+def empty():
+    """The URL of an empty database."""
+    name = f"{database_name()}_empty"
+    with psycopg.connect(database_url(), autocommit=True) as session:
+        session.execute(f'CREATE DATABASE "{name}"')
+        yield database_url().removesuffix(database_name()) + name
+        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def test_whoever_stops_the_analysis_has_all_of_the_backup(backup, empty):
+    with psycopg.connect(empty) as session:
+        session.execute("CREATE SCHEMA theirs CREATE TABLE held ()")
+        session.commit()
+        session.execute("LOCK TABLE theirs.held")  # the analysis waits for it
+        running = FreshPython(
+            *("manage.py", "restore", str(backup)),
+            env=environment(DATABASE_URL=empty),
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(
+                signal.SIGINT, signal.default_int_handler
+            ),  # make in the background ignores it
+        )
+        eventually(
+            lambda: session.execute(
+                "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'theirs.held'::regclass"
+            ).fetchone()
+        )
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=PATIENCE)[1]
+        restored = "SELECT count(*), (SELECT count(*) FROM webhooks_feedgap) FROM orders_order"
+        assert (running.returncode, session.execute(restored).fetchone()) == (-signal.SIGINT, (5, 1))
+    assert said.startswith(f"{ANALYZING}Stopped.\n")
 
 
 def test_a_backup_is_made_with_every_option_of_the_database_url(tmp_path):

@@ -411,7 +411,7 @@ def test_what_a_restored_backup_does_not_have_expires_its_cursors(alice: Account
     full = after_events(3)
     Event.objects.filter(position__gt=newest).delete()
 
-    feed.note_restored(backup_at)
+    feed.note_restored(connection.connection, backup_at)
 
     for after in full, later:
         answer = api.get(FEED, {"after": after})

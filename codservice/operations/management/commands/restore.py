@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from codservice import commands, health, restored
+from codservice import commands, health
 from codservice.errors import CannotStart
 from codservice.operations import checks, dumps, new_database
 
@@ -31,16 +31,20 @@ elsewhere and let the service use that. Pending deliveries are sent as soon as a
                     )
                 if fault := new_database.fault():
                     raise CommandError(fault)
-                begun_at = dumps.begun_at(file.absolute())
                 dumps.restore(file.absolute())
-                for note in restored.NOTES:
-                    note(begun_at)
                 missing = checks.migrations()
+                if missing:
+                    self.say(
+                        f"The backup is from an older version. Migrations: {missing} `make run` does that by itself."
+                    )
+                self.say(
+                    "Everything was restored. It is now analyzed, so that searches are fast. You may stop this:"
+                    " PostgreSQL does it later by itself."
+                )
+                dumps.analyze()
                 unreadable = "" if missing else health.SLOW_CHECKS["secrets"]()
         except (dumps.Failed, CannotStart) as error:
             raise CommandError(f"Nothing was restored: {error}") from None
-        if missing:
-            self.say(f"The backup is from an older version. Migrations: {missing} `make run` does that by itself.")
         if unreadable:
             raise CommandError(f"Everything was restored. Of the signing secrets, {unreadable}")
         self.stdout.write(f"{file} was restored.")
