@@ -135,14 +135,14 @@ class ApiGate(_Middleware):
             key = authentication.find_key(request.META.get("HTTP_AUTHORIZATION", ""))
         except (OperationalError, InterfaceError) as error:
             return unavailable(error)
-        if key is None:
+        if isinstance(key, str):  # why there is none
             is_open = "HTTP_AUTHORIZATION" not in request.META and _is_open(request)
             if wait := ratelimit.address_limited_for(request):
                 headers = {"Retry-After": str(wait)} | (_FOR_ANY_PAGE if is_open else {})
                 return error_response(429, "rate_limited", headers=headers)
             if is_open:
                 return self.get_response(request)
-            return error_response(401, "unauthenticated", headers={"WWW-Authenticate": "Bearer"})
+            return error_response(401, "unauthenticated", headers={"WWW-Authenticate": "Bearer"}, message=key)
         request.api_key = key  # type: ignore[attr-defined]
         request.META["codservice.holder"] = f"account {key.account_id}"  # for `run.gateway`
         logs.bind(account_id=str(key.account_id), api_key_id=str(key.id))

@@ -43,13 +43,13 @@ _FIND = """
 SELECT k.id, k.name, k.prefix, k.account_id, live.name, a.live_id IS NOT NULL AS is_test, k.scopes,
     COALESCE(a.rate_limit, live.rate_limit), k.expires_at, k.digest,
     k.last_used_at IS NULL OR k.last_used_at < now() - interval '1 minute' AS is_used_anew,
-    EXTRACT(EPOCH FROM k.expires_at - now())::float AS seconds_left
+    EXTRACT(EPOCH FROM k.expires_at - now())::float AS seconds_left,
+    k.revoked_at, a.is_active AND live.is_active AND holder.is_active AS is_account_open
 FROM accounts_apikey k
 JOIN accounts_account a ON a.id = k.account_id
 JOIN accounts_account live ON live.id = COALESCE(a.live_id, a.id)
 JOIN accounts_user holder ON holder.id = live.holder_id
-WHERE k.digest = %s AND k.revoked_at IS NULL AND a.is_active AND live.is_active AND holder.is_active
-  AND (k.expires_at IS NULL OR k.expires_at > now())
+WHERE k.digest = %s
 """
 # At most once a minute, however many processes see the key at the same time.
 _NOTE = """
@@ -58,20 +58,27 @@ WHERE id = %s AND (last_used_at IS NULL OR last_used_at < now() - interval '1 mi
 """
 
 
-def find_key(header: str) -> Key | None:
-    """The valid key in an `Authorization` header, or None: malformed, unknown, revoked, expired, or of a closed account
-    or a deactivated holder."""
+_MALFORMED = "The Authorization header has no whole API key. Send it as it was shown: Authorization: Bearer <API_KEY>."
+_UNKNOWN = "This API key is not known here. Use the address of the service that made it, or make a new one there."
+_REVOKED = "This API key was revoked at {:%Y-%m-%dT%H:%M:%SZ}. Make a new one on the account's page API keys."
+_EXPIRED = "This API key expired at {:%Y-%m-%dT%H:%M:%SZ}. Make a new one on the account's page API keys."
+_CLOSED = "The account of this API key is closed, or the person who holds it may not sign in. Ask the operator."
+
+
+def find_key(header: str) -> Key | str:
+    """The valid key in an `Authorization` header, or a sentence that says why there is none; it is empty if nothing was
+    sent. What became of a key is told only to who has the whole of it."""
     text = key_in(header)
     if not text:
-        return None
+        return _MALFORMED if header else ""
     digest = digest_of(text)
     key, until = _trusted.get(digest, (None, 0.0))
     now = time.monotonic()
     if key is None or now >= until:
         found = _look_up(digest)
-        if found is None:
+        if isinstance(found, str):
             _trusted.pop(digest, None)
-            return None
+            return found
         if len(_trusted) >= _MAX_TRUSTED:
             _trusted.clear()
         key, seconds_left = found
@@ -84,12 +91,18 @@ def is_known(text: str) -> bool:
     return digest_of(text) in _trusted
 
 
-def _look_up(digest: bytes) -> tuple[Key, float] | None:
-    """The key, and the seconds until it expires by the database's clock."""
+def _look_up(digest: bytes) -> tuple[Key, float] | str:
+    """The key, and the seconds until it expires by the database's clock; or why it is refused."""
     row = postgresql.row(_FIND, [digest])
     if row is None or not hmac.compare_digest(bytes(row[9]), digest):
-        return None
-    *found, is_used_anew, seconds_left = row
+        return _UNKNOWN
+    *found, is_used_anew, seconds_left, revoked_at, is_account_open = row
+    if revoked_at is not None:
+        return _REVOKED.format(revoked_at)
+    if not is_account_open:
+        return _CLOSED
+    if seconds_left is not None and seconds_left <= 0:
+        return _EXPIRED.format(found[8])
     if is_used_anew:
         with suppress(OperationalError):  # a database that takes no writes can still be read
             postgresql.execute(_NOTE, [found[0]])

@@ -34,7 +34,11 @@ ERRORS = {
         "malformed_json",
         "The body is not a JSON object, is too deep, or repeats a key. `bad_request`: It breaks off.",
     ),
-    401: ("unauthenticated", "The key is missing, malformed, unknown, revoked or expired."),
+    401: (
+        "unauthenticated",
+        "The key is missing, malformed, unknown, revoked or expired, or its account is closed or its holder may not"
+        " sign in. `message` says which.",
+    ),
     403: ("insufficient_scope", "The key lacks the scope that the message names. `https_required`: It came by http."),
     404: ("not_found", "It does not exist, or it belongs to another account."),
     409: ("idempotency_conflict", "A request with this Idempotency-Key is still being processed."),

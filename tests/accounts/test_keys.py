@@ -219,7 +219,7 @@ def test_a_trusted_key_costs_no_query(key, clock, django_assert_num_queries):
     ask(f"Bearer {key}")
     clock.pass_(0.9)
     with django_assert_num_queries(0):
-        assert authentication.find_key(f"Bearer {key}") is not None
+        assert authentication.find_key(f"Bearer {key}").name == "Shop"
 
 
 def test_an_expired_key_is_refused_at_the_moment_it_expires(key, clock, monkeypatch):
@@ -252,6 +252,38 @@ def test_keys_work_only_while_their_accounts_holder_may_sign_in(alice, key, cloc
     assert ask(f"Bearer {key}").status_code == 401
     User.objects.update(is_active=True)
     assert ask(f"Bearer {key}").status_code == 200
+
+
+def test_a_401_says_what_is_wrong_with_the_key(key, clock, django_assert_num_queries):
+    def said(header):
+        clock.pass_(1.0)
+        with django_assert_num_queries(header == f"Bearer {key}"):
+            answer = ask(header)
+        assert (answer.status_code, answer.json()["error"]) == (401, "unauthenticated")
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        return answer.json()["message"]
+
+    assert said("") == "Send a valid API key: Authorization: Bearer <API_KEY>."
+    for header in (key, f"Basic {key}", f"Bearer {key[:-1]}", f"Bearer {key[:-1]}é"):
+        assert said(header).startswith("The Authorization header has no whole API key.")
+    keys, past = ApiKey.objects, datetime(2026, 1, 29, 22, 30, 5, 700, tzinfo=UTC)
+    keys.update(expires_at=past)
+    assert said(f"Bearer {key}").startswith("This API key expired at 2026-01-29T22:30:05Z. Make a new one")
+    Account.objects.update(is_active=False)
+    assert said(f"Bearer {key}").startswith("The account of this API key is closed, or the person who holds it may not")
+    Account.objects.update(is_active=True)
+    User.objects.update(is_active=False)
+    assert said(f"Bearer {key}").startswith("The account of this API key is closed, or the person who holds it may not")
+    keys.update(revoked_at=past)
+    assert said(f"Bearer {key}").startswith("This API key was revoked at 2026-01-29T22:30:05Z. Make a new one")
+    keys.all().delete()
+    assert said(f"Bearer {key}").startswith("This API key is not known here.")
+
+
+def test_a_test_keys_401_speaks_of_the_account_whose_twin_it_is_for(alice, clock):
+    _, key = ApiKey.issue(alice, name="Test", is_test=True)
+    Account.objects.filter(live=None).update(is_active=False)
+    assert ask(f"Bearer {key}").json()["message"].startswith("The account of this API key is closed")
 
 
 def test_an_account_has_twenty_live_keys_at_most(alice, charlie):
