@@ -16,6 +16,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from importlib import import_module
 from typing import NamedTuple
 from uuid import UUID
 
@@ -162,8 +163,9 @@ FROM (SELECT coalesce(max(position), -1) + 1 AS first FROM webhooks_event) AS lo
 
 def note_restored(session: Connection, backup_at: datetime) -> None:
     """Note that a backup made at `backup_at` is restored in this transaction: cursors from after it have expired."""
-    if session.execute("SELECT 1 WHERE to_regclass('webhooks_feedgap') IS NULL").fetchone():  # older than the table
+    if session.execute("SELECT 1 WHERE to_regclass('webhooks_feedera') IS NULL").fetchone():  # older than the feed
         return
+    session.execute(import_module("webhooks.migrations.0014_feed_gaps").TABLE)  # which the backup may be older than
     session.execute(_NOTE_RESTORED, [backup_at])
 
 

@@ -24,7 +24,7 @@ from codservice.accounts.actor import Actor
 from codservice.files.new_file import draft_of, new_file
 from codservice.onebox import postgres
 from codservice.onebox.postgres import database_of
-from codservice.operations import dumps
+from codservice.operations import checks, dumps
 from inventory import stock
 from orders import lifecycle
 from tests import factories
@@ -519,6 +519,27 @@ def test_whoever_stops_the_analysis_has_all_of_the_backup(backup, empty):
         restored = "SELECT count(*), (SELECT count(*) FROM webhooks_feedgap) FROM orders_order"
         assert (running.returncode, session.execute(restored).fetchone()) == (-signal.SIGINT, (5, 1))
     assert said.startswith(f"{ANALYZING}Stopped.\n")
+
+
+@pytest.mark.process
+def test_a_backup_from_before_the_table_of_what_it_lacks_is_noted_too(alice, empty, tmp_path, monkeypatch):
+    """As one that is made just before an upgrade, and restored when that goes wrong."""
+    file, said = tmp_path / "a.dump", StringIO()
+    call_command("migrate", "webhooks", "0013", verbosity=0)
+    try:
+        call_command("backup", str(file), stdout=StringIO())
+    finally:
+        call_command("migrate", "webhooks", verbosity=0)
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict, "NAME", f"{database_name()}_empty")
+    try:
+        call_command("restore", str(file), stdout=StringIO(), stderr=said)
+        assert said.getvalue().startswith("The backup is from an older version. Migrations: ")
+        call_command("migrate", verbosity=0)
+        assert one("SELECT backup_at > now() - interval '1 hour' FROM webhooks_feedgap")
+        assert checks.migrations() == ""
+    finally:
+        connection.close()
 
 
 def test_a_backup_is_made_with_every_option_of_the_database_url(tmp_path):
