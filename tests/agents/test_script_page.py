@@ -20,7 +20,9 @@ def browser(alice: Account) -> Client:
 
 def test_what_is_saved_is_what_agents_read(browser: Client, alice: Account) -> None:
     CallingRules.objects.create(account=alice, most_attempts=3)
-    assert "No script yet." in browser.get(PAGE).content.decode()
+    page = browser.get(PAGE).content.decode()
+    assert "No script yet." in page
+    assert "<dd>the amount to pay on delivery, with DA</dd>" in page
 
     assert browser.post(PAGE, {"script_fr": f" {FRENCH}\r\nMerci", "script_ar": ARABIC}).url == PAGE
 

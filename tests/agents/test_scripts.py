@@ -133,7 +133,9 @@ def test_supervisors_write_it(alice: Account, supervisor: User) -> None:
     form = {"opens_at": "09:00", "closes_at": "20:00", "retry_minutes": 120, "most_attempts": 6}
     form |= {"script_fr": "Bonjour {nom}\r\n{produit}", "script_ar": " سلام "}
     client, address = browser_of(supervisor), f"/console/rules/{alice.id}/"
-    assert "{nom} {produit} {somme} {boutique} {wilaya}" in client.get(address).content.decode()
+    page = client.get(address).content.decode()
+    assert "{nom} {produit} {somme} {boutique} {wilaya}" in page
+    assert "<dd>the amount to pay on delivery, with DA</dd>" in page
     assert client.post(address, form).status_code == 302
     rules = CallingRules.objects.get(account=alice)
     assert (rules.script_fr, rules.script_ar) == ("Bonjour {nom}\n{produit}", "سلام")
