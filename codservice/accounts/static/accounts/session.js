@@ -1,8 +1,9 @@
-// Sending a form after being signed out would lose what was typed. So a form that is a while old, or since which another
-// tab has sent something (once.js), first fetches its page (data-here, if the address only takes forms). If that is the
-// login, another person's page or the other mode's, or refused by now, or nothing answers, the form is not sent.
-// Otherwise it is sent, with the current token unless the page is slow to come. A form of a closed account always asks
-// first, and may be sent once the account is open again.
+// Sending a form after being signed out, or while the service is away, would lose what was typed. So the form's page is
+// fetched first (data-here, if the address only takes forms). If that is the login, another person's page or the other
+// mode's, or refused by now, or nothing answers, the form is not sent. Otherwise it is sent, with the current token
+// unless the page is slow to come. If the form is not a minute old, and no other tab has sent something since (once.js),
+// only the page's head is fetched, or nothing if pressing.js asks. A form of a closed account always asks for the page,
+// and may be sent once the account is open again.
 "use strict";
 
 (() => {
@@ -20,8 +21,9 @@
   const isFrozen = (page) => "frozen" in page.documentElement.dataset;
 
   /** Why not to send the form; empty if it may be sent, or unknown. */
-  async function whyNot(form) {
-    const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout?.(8000) });
+  async function whyNot(form, method) {
+    const signal = AbortSignal.timeout?.(8000);
+    const answer = await fetch(said.here ?? location.href, { method, cache: "no-store", signal });
     if (new URL(answer.url).pathname === said.login) return said.signedOut;
     if (answer.status === 429 || answer.status >= 500) return said.away;
     if (answer.status === 403) return said.noAccess;
@@ -57,15 +59,15 @@
 
   document.addEventListener("submit", async (event) => {
     const { target: form, submitter } = event;
-    if (typeof pressing !== "undefined" && pressing.isSent()) return; // on its way, from a fresh page
-    const isFresh = navigator.onLine && !isFrozen(document) && Date.now() - seen < FRESH;
-    if ((submitter?.formMethod || form.method) !== "post" || !form.closest("main") || isFresh || isAsked) return;
+    const isFresh = !isFrozen(document) && Date.now() - seen < FRESH;
+    if (typeof pressing !== "undefined" && (isFresh || pressing.isSent())) return; // it asks, or has asked
+    if ((submitter?.formMethod || form.method) !== "post" || !form.closest("main") || isAsked) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (isAsking) return;
     isAsking = true;
     document.getElementById("not-sent")?.remove();
-    const why = await whyNot(form).catch(() => said.away);
+    const why = await whyNot(form, isFresh ? "HEAD" : "GET").catch(() => said.away);
     isAsking = false;
     const isTold = why === said.away && typeof pressing !== "undefined" && !(await pressing.check()); // by pressing.js
     if (why) return isTold || tell(form, why);
