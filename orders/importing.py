@@ -81,6 +81,13 @@ def import_orders(
     return _outcomes(read, taken, written)
 
 
+def has_made(order: Order, body: dict[str, Any]) -> bool:
+    """Whether the order is as an import of `body`, whose lines have their names and prices, makes it."""
+    made = {name: getattr(order, name) for name in (*serializers.SENT, *serializers.DERIVED)}
+    made["items"] = list(order.items.order_by("position").values(*serializers.SENT_OF_LINE))
+    return serializers.read_order(body) == (made, {})
+
+
 def _outcomes(
     read: Sequence[tuple[Row, Errors]], taken: dict[str | None, UUID], written: dict[UUID, datetime]
 ) -> list[OrderBody | Invalid]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -56,19 +57,15 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
             if not isinstance(made, Refused):
                 note_order(Action.ORDER_WRITTEN, account, id_)
     except IntegrityError:
-        get_object_or_404(Order, id=id_, account=account)
-        return _sent_before(request, id_)
+        return _sent_before(request, account, id_, body)
     if isinstance(made, DuplicateExternalId) and made.order_id == id_:  # the external id is checked before the id
-        return _sent_before(request, id_)
+        return _sent_before(request, account, id_, body)
     if isinstance(made, DuplicateExternalId) and made.order_id is None:
         form.add_error("external_id", _("The order that had this number is gone by now. Create yours again."))
     elif isinstance(made, Invalid):
         form.add_errors(made, in_words=wording.in_words)
     else:
-        is_called = account.mode == LIVE
-        said = _("The order is created. An agent will call the customer.") if is_called else _("The order is created.")
-        messages.success(request, said)
-        return redirect("account-order-new") if "another" in request.POST else redirect("account-order", id=id_)
+        return _created(request, account, id_)
     return _page(request, form, status=422)
 
 
@@ -126,8 +123,18 @@ def _with_more_lines(request: HttpRequest, form_with: Callable[..., OrderForm]) 
     return form
 
 
-def _sent_before(request: HttpRequest, id_: UUID) -> HttpResponse:
-    """Lead to the order that the form made before. Whoever went back to write another one there must know."""
+def _created(request: HttpRequest, account: Account, id_: UUID) -> HttpResponse:
+    is_called = account.mode == LIVE
+    said = _("The order is created. An agent will call the customer.") if is_called else _("The order is created.")
+    messages.success(request, said)
+    return redirect("account-order-new") if "another" in request.POST else redirect("account-order", id=id_)
+
+
+def _sent_before(request: HttpRequest, account: Account, id_: UUID, body: dict[str, Any]) -> HttpResponse:
+    """The form has made an order before: this one, or another one, as whoever went back to write this one must know."""
+    order = get_object_or_404(Order, id=id_, account=account)
+    if importing.has_made(order, body):
+        return _created(request, account, id_)
     messages.info(request, _("This form has already created this order. What you sent now was not saved."))
     return redirect("account-order", id=id_)
 

@@ -126,15 +126,19 @@ def test_a_sku_of_anothers_is_none(browser: Client, charlie: Account) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("number", ["", "N-1"])
-def test_what_is_sent_twice_is_one_order(browser: Client, number: str) -> None:
+@pytest.mark.parametrize("another", [{}, {"another": "1"}], ids=["one", "and another"])
+def test_what_is_sent_twice_is_one_order(browser: Client, alice: Account, number: str, another: dict[str, str]) -> None:
+    """Also if only the second answer arrives."""
+    ProductFactory(account=alice, sku="ROBE-M", price=Decimal("1900"))
     form = re.search(r'name="id" value="([^"]+)"', browser.get(PAGE).content.decode())[1]
-    first, second = (send(browser, id=form, external_id=number) for _ in range(2))
-    order = Order.objects.get()
-    assert (
-        (first.status_code, first.url)
-        == (second.status_code, second.get("Location"))
-        == (302, f"/account/orders/{order.id}")
-    )
+    lines = {"line-0-details": "size: M", "line-1-product": "ROBE-M"}
+    sent = {"id": form, "external_id": number, "customer_phone_2": "021 65 43 21", "source": "", **lines, **another}
+    for _time in range(2):
+        answer = send(browser, **sent)
+        order = Order.objects.get()
+        assert answer.url == (PAGE if another else f"/account/orders/{order.id}")
+        assert "The order is created." in (page := browser.get(answer.url).content.decode())
+        assert "not saved" not in page
 
 
 @pytest.mark.django_db(transaction=True)
