@@ -25,6 +25,9 @@ from codservice.bidi import unturned
 from codservice.days import ALGIERS
 
 MODE = "mode"  # the session's key for the mode, and the form field with the mode of the page it is on
+# The pages of a password or codes. Their change ends the session, and the answer, with the next one, may be lost on its
+# way: whoever then sends it again is signed out.
+ENDS_SESSION = ("codes", "password", "password_change")
 View = Callable[Concatenate[HttpRequest, Account, ...], HttpResponse]
 Page = Callable[..., HttpResponse]
 
@@ -104,14 +107,20 @@ def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse
     """Redirect to the login, which leads back to this address if there is a page to show at it.
 
     If there is none, as at an address that only takes a form, it leads to the path `home`. Whoever sent a form is told
-    that nothing was saved.
+    that nothing was saved, or that it may have been.
     """
     is_look = request.method in ("GET", "HEAD")
     # Scripts handle the redirect themselves. They accept anything, while a form accepts a page, over https and http
     # alike.
     is_scripts = "text/html" not in request.headers.get("Accept", "text/html")
     if not is_look and not is_scripts:
-        messages.warning(request, _("You had been signed out, so nothing was saved. Sign in and try again."))
+        said = _("You had been signed out, so nothing was saved. Sign in and try again.")
+        if request.resolver_match.url_name in ENDS_SESSION:
+            said = _(
+                "You are signed out. If you had just changed your password or your codes, that may have been done: "
+                "sign in with what you chose, otherwise as before."
+            )
+        messages.warning(request, said)
     is_shown = is_look or _sent_from(request) == request.path
     return redirect_to_login(request.get_full_path() if is_shown else home, reverse(door))
 

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_safe
 from django.views.generic import FormView, TemplateView
 
 from codservice.accounts import known_browsers, sessions, team
-from codservice.accounts.account_page import MODE, account_page, confirmation, shown, switch
+from codservice.accounts.account_page import MODE, account_page, confirmation, shown, sign_in_first, switch
 from codservice.accounts.forms import (
     MOST_LINKS,
     ApiKeyForm,
@@ -150,6 +150,11 @@ class PasswordChange(_NewPassword, auth_views.PasswordChangeView):
     form_class = PasswordChangeForm
     success_url = reverse_lazy("password")
     said = gettext_lazy("Your password is changed. You are signed out everywhere else.")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return sign_in_first(request, door="login", home=request.path)
+        return super().dispatch(request, *args, **kwargs)
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return super().get_form_kwargs() | {"request": self.request}

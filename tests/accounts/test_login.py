@@ -111,6 +111,20 @@ def test_who_was_signed_out_is_told_that_a_form_came_to_nothing(sent_to: str, do
     assert said not in script.post(sent_to, follow=True).content.decode()
 
 
+@pytest.mark.parametrize(
+    "page", ["/account/codes", "/account/password", "/console/codes/", "/console/password_change/"]
+)
+def test_who_sends_a_new_password_or_codes_again_after_a_lost_answer_is_not_told_that_nothing_was_saved(
+    page: str, db: None
+) -> None:
+    """The change ended the session, and the new one was lost with the answer."""
+    door = DOORS[page.startswith("/console/")]
+    answer = Client().post(page, headers={"Referer": f"http://testserver{page}"}, follow=True)
+    assert answer.redirect_chain == [(f"{door}?next={page}", 302)]
+    assert "that may have been done: sign in with what you chose" in (said := answer.content.decode())
+    assert "nothing was saved" not in said
+
+
 def test_the_console_answers_a_merchants_password_like_a_wrong_one(alice: Account) -> None:
     right = sign_in("/console/login/", alice.holder.email)
     wrong = sign_in("/console/login/", alice.holder.email, "wrong")
