@@ -32,6 +32,9 @@ from codservice.stops import stops_wait
 _SECRETS = ("sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 # Dumped and restored without their rows: whoever read a session's key in a backup could go on with the session.
 _SESSIONS = (Session._meta.db_table, SignIn._meta.db_table)
+# What pg_restore says of a file that may be whole, and PostgreSQL's errors at a script that pg_dump has not written so.
+_NO_DAMAGE = re.compile("could not open|unsupported version|not support|text format")
+_NONSENSE = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.SyntaxError)
 TELL_SECONDS = 0.1
 _TABLES = """
 SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -121,7 +124,11 @@ def restore(file: Path) -> None:
             with (
                 psycopg.connect(**_target()) as session,  # everything in it is one transaction
                 subprocess.Popen(  # noqa: S603  (a program that we looked up)
-                    [*command, str(file)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+                    [*command, str(file)],
+                    env=_english(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=said,
                 ) as running,
             ):
                 try:
@@ -132,12 +139,13 @@ def restore(file: Path) -> None:
                     raise
                 if running.wait():
                     said.seek(0)
-                    raise _failed("pg_restore", running.returncode, said.read())
+                    raise _unread(file, running.returncode, said.read())
                 session.execute("RESET search_path")  # the script has emptied it
                 for note in restored.NOTES:
                     note(session, backup_at)
         except psycopg.Error as error:
-            raise Failed(str(error).partition("\n")[0]) from error
+            reason = str(error).partition("\n")[0]
+            raise _damaged(file, reason) if isinstance(error, _NONSENSE) else Failed(reason) from error
 
 
 def analyze() -> None:
@@ -152,11 +160,10 @@ def analyze() -> None:
 def _begun_at(file: Path) -> datetime:
     """When the dump was begun, to the second: it shows a moment of then or later. Raises Failed, CannotStart."""
     command = [str(find_client("pg_restore", at_least=_major())), "--list", "--", str(file)]
-    english = os.environ | {"TZ": "UTC", "LC_ALL": "C"}
-    done = subprocess.run(command, env=english, capture_output=True, text=True, errors="replace")  # noqa: S603  (as above)
-    created = re.search(r"^; Archive created at (.*) UTC$", done.stdout, re.MULTILINE)
+    done = subprocess.run(command, env=_english(), capture_output=True, text=True, errors="replace")  # noqa: S603  (as above)
+    created = re.search(r"^; Archive created at (\d{4}-.*) UTC$", done.stdout, re.MULTILINE)
     if created is None:
-        raise _failed("pg_restore", done.returncode, done.stderr)
+        raise _unread(file, done.returncode, done.stderr)
     return datetime.fromisoformat(created[1]).replace(tzinfo=UTC)
 
 
@@ -201,3 +208,18 @@ def _failed(program: str, status: int, said: str) -> Failed:
     lines = [line for line in said.splitlines() if line.strip()] or [f"{program} ended with {status}"]
     first = next((line for line in lines if "error: " in line), lines[0])  # warnings may come first
     return Failed(first.removeprefix(f"{program}: ").removeprefix("error: "))
+
+
+def _unread(file: Path, status: int, said: str) -> Failed:
+    """What pg_restore fails to read, or crashes over, is damaged, unless it gives another reason or was killed."""
+    failed = _failed("pg_restore", status, said)
+    is_whole = _NO_DAMAGE.search(str(failed)) or status in (-signal.SIGKILL, -signal.SIGTERM)
+    return failed if is_whole else _damaged(file, str(failed))
+
+
+def _damaged(file: Path, reason: str) -> Failed:
+    return Failed(f"{file} is damaged or not whole ({reason}). Take another backup.")
+
+
+def _english() -> dict[str, str]:
+    return os.environ | {"TZ": "UTC", "LC_ALL": "C"}

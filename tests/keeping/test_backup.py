@@ -122,12 +122,55 @@ def test_a_program_that_has_much_to_say_is_heard_to_its_end(tmp_path, monkeypatc
 def test_what_a_program_says_in_another_encoding_than_ours_is_told(use, tmp_path, monkeypatch):
     """As it names a file whose name is in another."""
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nprintf 'program: error: \\351t\\351\\n' >&2\nexit 1\n")
+    program.write_text(
+        "#!/bin/sh\n[ $1 = --list ] && echo '; Archive created at 2026-11-21 08:00:00 UTC' && exit\n"
+        "printf 'program: error: could not open \\351t\\351\\n' >&2\nexit 1\n"
+    )
     program.chmod(0o755)
     monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: program)
 
-    with pytest.raises(dumps.Failed, match=r"^program: error: .t.$"):
+    with pytest.raises(dumps.Failed, match=r"^program: error: could not open .t.$"):
         use(tmp_path / "a.dump")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("ends", "is_damaged"),
+    [
+        ("kill -SEGV $$", True),
+        ("kill -KILL $$", False),  # as where the machine's memory is full
+        ("echo 'pg_restore: error: could not read from input file: end of file' >&2; exit 1", True),
+        ("echo 'pg_restore: error: unsupported version (1.17) in file header' >&2; exit 1", False),
+        ("echo 'COPY accounts_account FROM stdin;'; echo 7", True),  # and that is all
+        ("echo 'SELECT nobody;'", False),
+        (r"printf 'SELECT \263;\n'", True),
+    ],
+)
+def test_of_a_damaged_file_it_is_said_and_of_any_other_postgresqls_own_reason(ends, is_damaged, tmp_path, monkeypatch):
+    program, file = tmp_path / "pg_restore", tmp_path / "a.dump"
+    created = "; Archive created at 2026-11-21 08:00:00 UTC"
+    program.write_text(f"#!/bin/sh\n[ $1 = --list ] && echo '{created}' && exit\n{ends}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: program)
+
+    with pytest.raises(dumps.Failed) as raised:
+        dumps.restore(file)
+
+    said = re.fullmatch(rf"{file} is damaged or not whole \((.+)\)\. Take another backup\.", str(raised.value))
+    assert (said is not None) == is_damaged, raised.value
+
+
+def test_a_file_in_which_bytes_were_changed_is_said_to_be_damaged(backup, empty):
+    data = bytearray(backup.read_bytes())
+    for place in range(len(data) // 2, len(data) // 2 + 200):
+        data[place] ^= 0xFF
+    backup.write_bytes(data)
+
+    done = manage("restore", str(backup), DATABASE_URL=empty)
+
+    assert done.stderr.startswith(f"CommandError: Nothing was restored: {backup} is damaged or not whole (")
+    with psycopg.connect(empty) as session:
+        assert session.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
 
 
 def new_data_folder(path, *, keys=True):
@@ -259,7 +302,8 @@ def test_half_a_backup_restores_nothing_and_without_the_keys_it_says_what_is_mis
     done = manage("restore", str(half), DATA_DIR=str(data))
 
     assert done.returncode == 1
-    assert done.stderr.startswith("CommandError: Nothing was restored: ")
+    assert done.stderr.startswith(f"CommandError: Nothing was restored: {half} is damaged or not whole (")
+    assert done.stderr.endswith("). Take another backup.\n")
     assert "has no tables" in manage("backup", str(tmp_path / "none.dump"), DATA_DIR=str(data)).stderr
 
     done = manage("restore", str(backup), DATA_DIR=str(data))
