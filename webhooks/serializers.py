@@ -169,6 +169,10 @@ class DeliveryBody(Struct):
     attempts: Annotated[list[AttemptBody], Meta(description=f"The newest {SHOWN_ATTEMPTS} attempts, in order.")]
 
 
+class DeliveryAnswer(Struct):
+    data: DeliveryBody
+
+
 class DeliveryListBody(Struct):
     data: list[DeliveryBody]
     meta: ListMeta

@@ -18,5 +18,6 @@ urlpatterns = [
         name="webhook-rotate-secret",
     ),
     path("webhooks/<id:id>/deliveries", DeliveryViewSet.as_view({"get": "list"}), name="webhook-deliveries"),
+    path("deliveries/<id:id>", DeliveryViewSet.as_view({"get": "retrieve"}), name="delivery"),
     path("deliveries/<id:id>/resend", DeliveryViewSet.as_view({"post": "resend"}), name="delivery-resend"),
 ]

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db.models import F, Prefetch, QuerySet
+from django.urls import reverse
 from rest_framework import status, viewsets
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -20,7 +21,7 @@ from codservice.form_fields import WordsField
 from codservice.searches import searching
 from webhooks import events, feed, recovery, registry, resending, serializers
 from webhooks.filters import DeliveryFilter
-from webhooks.models import Attempt, Delivery, Event, Webhook
+from webhooks.models import Attempt, Delivery, DeliveryQuerySet, Event, Webhook
 from webhooks.openapi import example_of
 
 
@@ -93,15 +94,16 @@ class WebhookViewSet(viewsets.GenericViewSet):
         example={"event": "order.confirmed"},
         answers={202: serializers.DeliveryIdBody},
         errors=(400, 404, 413, 415, 422),
+        has_location=True,
     )
     def ping(self, request: Request, id: UUID) -> Response:
-        """Sends a signed delivery and tries it once; the log shows the result. The body is optional: without `event`, a
-        `ping` is sent; with it, an example of that event, whose body has `"example": true`."""
+        """Sends a signed delivery and tries it once; `Location` is where to read how it went. The body is optional:
+        without `event`, a `ping` is sent; with it, an example of that event, whose body has `"example": true`."""
         with unknown_first(self.get_queryset().filter(id=id)):
             kind = read_body(serializers.WebhookPing, optional_body(request))["event"]
         example = example_of(kind)
         delivery_id = events.ping(request.auth.account_id, id, kind=kind, example=example)
-        return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED)
+        return _will_be_sent(delivery_id)
 
     @schema.describe(
         "Recover from an outage",
@@ -127,27 +129,20 @@ class WebhookViewSet(viewsets.GenericViewSet):
 
 
 class DeliveryViewSet(viewsets.GenericViewSet):
-    scopes = {"list": "webhooks:read", "resend": "webhooks:write"}
+    scopes = {"list": "webhooks:read", "retrieve": "webhooks:read", "resend": "webhooks:write"}
     http_method_names = ["get", "head", "post"]
     filter_backends = [FilterBackend]
     filterset_class = DeliveryFilter
     pagination_class = Pages
 
-    def get_queryset(self) -> QuerySet[Delivery]:
+    def get_queryset(self) -> DeliveryQuerySet:
         return Delivery.of(self.request.auth.account_id)
 
     @schema.describe("List deliveries", answers={200: serializers.DeliveryListBody}, errors=(404, 422))
     def list(self, request: Request, id: UUID) -> Response:
         """The webhook's log, newest first, with the newest 8 attempts of each delivery."""
         webhook = Webhook.of(request.auth.account_id).only("is_active", "deleted_at").get(id=id)
-        newest = Attempt.objects.filter(number__gt=F("delivery__attempt_count") - serializers.SHOWN_ATTEMPTS)
-        log = (
-            Delivery.objects.filter(webhook=webhook)
-            .order_by("-created_at", "-id")
-            .select_related("event")
-            .defer("event__body")
-            .prefetch_related(Prefetch("attempts", newest.order_by("number"), to_attr="log_attempts"))
-        )
+        log = _as_logged(Delivery.objects.filter(webhook=webhook)).order_by("-created_at", "-id")
         chosen, by = self.filter_queryset(log), DeliveryFilter.searched_by(request.query_params)
         with searching(request.auth.account_id, request.query_params, by=by):
             page = self.paginate_queryset(chosen)
@@ -156,12 +151,33 @@ class DeliveryViewSet(viewsets.GenericViewSet):
         entries = [serializers.delivery_body(entry) for entry in page]
         return Response(serializers.DeliveryListBody(entries, self.paginator.meta()))
 
-    @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
+    @schema.describe("Read a delivery", answers={200: serializers.DeliveryAnswer}, errors=(404,))
+    def retrieve(self, request: Request, id: UUID) -> Response:
+        """As in the log of its webhook."""
+        found = _as_logged(self.get_queryset().with_webhook()).get(id=id)
+        return Response(serializers.DeliveryAnswer(serializers.delivery_body(found)))
+
+    @schema.describe(
+        "Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422), has_location=True
+    )
     def resend(self, request: Request, id: UUID) -> Response:
         """Makes one more attempt now, with the same id and body. A pending delivery gets its next attempt now."""
         self.get_queryset().only("id").get(id=id)
         resending.resend_one(id)
-        return Response(serializers.DeliveryIdBody(id), status.HTTP_202_ACCEPTED)
+        return _will_be_sent(id)
+
+
+def _as_logged(deliveries: QuerySet[Delivery]) -> QuerySet[Delivery]:
+    """Deliveries with what `serializers.delivery_body` needs but their webhook."""
+    newest = Attempt.objects.filter(number__gt=F("delivery__attempt_count") - serializers.SHOWN_ATTEMPTS)
+    attempts = Prefetch("attempts", newest.order_by("number"), to_attr="log_attempts")
+    return deliveries.select_related("event").defer("event__body").prefetch_related(attempts)
+
+
+def _will_be_sent(delivery_id: UUID) -> Response:
+    """The answer that names a delivery that a worker is about to send, and where to read how it went."""
+    where = {"Location": reverse("delivery", args=[delivery_id])}
+    return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED, headers=where)
 
 
 CURSOR = {"type": "string", "pattern": r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$", "maxLength": 128}

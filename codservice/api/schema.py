@@ -142,7 +142,8 @@ def describe(
         parameters += [_header("If-Match", description=text), _header("ETag", response=[200])]
     if has_location:
         path = {"type": "string", "format": "uri-reference"}
-        parameters.append(_header("Location", path, response=[201], description="The path where it can be read."))
+        placed = sorted(answers.keys() & {201, 202})
+        parameters.append(_header("Location", path, response=placed, description="The path where it can be read."))
     examples = [OpenApiExample("Example", example, request_only=True)] if example else []
     for code, body in (shown or {}).items():
         examples.append(OpenApiExample("Example", as_json(body), response_only=True, status_codes=[str(code)]))

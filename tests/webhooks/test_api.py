@@ -183,7 +183,7 @@ def test_a_deleted_webhook_is_gone_for_every_call(api, alice, register, delivery
     delivery = delivery_of(webhook, "failed", attempts=4)
     assert api.delete(f"/api/v1/webhooks/{webhook.id}").status_code == 204
 
-    assert [call(api).status_code for call in calls(webhook.id, delivery.id)] == [404] * 6
+    assert [call(api).status_code for call in calls(webhook.id, delivery.id)] == [404] * 7
     assert api.get("/api/v1/webhooks").json() == {"data": []}
 
 
@@ -248,6 +248,7 @@ def calls(webhook_id, delivery_id):
     return [
         lambda client: client.get(f"/api/v1/webhooks/{webhook_id}"),
         lambda client: client.get(f"/api/v1/webhooks/{webhook_id}/deliveries"),
+        lambda client: client.get(f"/api/v1/deliveries/{delivery_id}"),
         lambda client: client.post(f"/api/v1/webhooks/{webhook_id}/ping"),
         lambda client: client.post(f"/api/v1/webhooks/{webhook_id}/rotate-secret"),
         lambda client: client.post(f"/api/v1/deliveries/{delivery_id}/resend"),
@@ -275,15 +276,15 @@ def test_anothers_webhook_is_like_none(alice, charlies_api, register, delivery_o
 def test_each_call_needs_its_scope(alice, api_for, register, delivery_of):
     webhook = register(alice)
     delivery = delivery_of(webhook, "failed", attempts=4)
-    reads, writes = calls(webhook.id, delivery.id)[:2], calls(webhook.id, delivery.id)[2:]
+    reads, writes = calls(webhook.id, delivery.id)[:3], calls(webhook.id, delivery.id)[3:]
     reads.append(lambda client: client.get("/api/v1/webhooks"))
     writes.append(lambda client: client.post("/api/v1/webhooks", BODY))
     reader = api_for(alice, scopes=["webhooks:read"])
     writer = api_for(alice, scopes=["webhooks:write"])
 
-    assert [call(writer).status_code for call in reads] == [403] * 3
+    assert [call(writer).status_code for call in reads] == [403] * 4
     assert [call(reader).status_code for call in writes] == [403] * 5
-    assert [call(reader).status_code for call in reads] == [200] * 3
+    assert [call(reader).status_code for call in reads] == [200] * 4
     assert "webhooks:write" in writes[0](reader).json()["message"]
     assert ApiKey.objects.count() == 2
 

@@ -89,5 +89,5 @@ def test_the_calls_are_described(description):
         ("webhooks", "get"), ("webhooks", "post"), ("webhooks/{id}", "get"), ("webhooks/{id}", "delete"),
         ("webhooks/{id}", "patch"), ("webhooks/{id}/recover", "post"),
         ("webhooks/{id}/ping", "post"), ("webhooks/{id}/rotate-secret", "post"), ("webhooks/{id}/deliveries", "get"),
-        ("deliveries/{id}/resend", "post"),
+        ("deliveries/{id}", "get"), ("deliveries/{id}/resend", "post"),
     }  # fmt: skip

@@ -1,5 +1,6 @@
-"""`GET /webhooks/{id}/deliveries`: the log as merchants read it."""
+"""`GET /webhooks/{id}/deliveries`, the log as merchants read it, and `GET /deliveries/{id}`, an entry of it."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -80,6 +81,20 @@ def test_of_a_letter_at_whose_midst_an_answer_was_cut_off_nothing_is_told(api, w
         Attempt.objects.update(response=(answer + "م".encode() * transfer.KEPT_BYTES)[: transfer.KEPT_BYTES])
         (attempt,) = api.get(path(webhook)).json()["data"][0]["attempts"]
         assert attempt["response"] == answer.decode() + "م" * 1023
+
+
+def test_an_entry_is_read_by_its_id(api, webhook, delivery_of, django_assert_num_queries):
+    made = delivery_of(webhook, "failed", attempts=12), delivery_of(webhook, attempts=2), delivery_of(webhook)
+    log = api.get(path(webhook)).json()["data"]
+    assert {entry["id"] for entry in log} == {str(delivery.id) for delivery in made}
+
+    for entry in log:
+        with django_assert_num_queries(2) as captured:  # the delivery, its attempts
+            assert api.get(f"/api/v1/deliveries/{entry['id']}").json() == {"data": entry}
+        assert not any(re.search('"(secret|previous_secret|body)"', query["sql"]) for query in captured)
+    Webhook.objects.update(is_active=False)
+    answer = api.get(f"/api/v1/deliveries/{made[1].id}").json()["data"]
+    assert (answer["status"], answer["next_attempt_at"]) == ("dropped", None)
 
 
 def test_newest_first_in_pages(api, webhook, delivery_of):

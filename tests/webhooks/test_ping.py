@@ -27,6 +27,8 @@ def test_a_ping_is_one_delivery_to_this_webhook_alone(api, alice, register):
     assert abs(datetime.fromisoformat(body["timestamp"]) - timezone.now()) < timedelta(minutes=1)
     (entry,) = api.get(f"/api/v1/webhooks/{webhook.id}/deliveries").json()["data"]
     assert (entry["id"], entry["event"]) == (str(delivery.id), "ping")
+    assert answer.headers["Location"] == f"/api/v1/deliveries/{delivery.id}"
+    assert api.get(answer.headers["Location"]).json()["data"] == entry
 
 
 def test_it_has_the_time_of_the_database(api, alice, register, monkeypatch):

@@ -29,6 +29,7 @@ def test_a_finished_one_gets_one_more_attempt(api, webhook, delivery_of, status)
 
     assert answer.status_code == 202
     assert answer.json() == {"delivery_id": str(delivery.id)}
+    assert api.get(answer.headers["Location"]).json()["data"]["id"] == str(delivery.id)
     delivery.refresh_from_db()
     assert (delivery.status, delivery.retries_left, delivery.finished_at) == ("pending", 0, None)
     assert delivery.attempt_count == 4
