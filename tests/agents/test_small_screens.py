@@ -212,6 +212,20 @@ def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, ag
     assert field.evaluate(direction) == "ltr"
 
 
+def test_the_hint_of_the_desks_search_is_whole_on_a_phone(visit: Visits, agent: User) -> None:
+    page = visit(viewport={"width": 390, "height": 740}).sign_in(agent.username)
+    left_over = """field => {
+        const { font, paddingLeft, paddingRight } = getComputedStyle(field);
+        const words = Object.assign(document.createElement("canvas").getContext("2d"), { font });
+        const room = field.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+        return room - words.measureText(field.placeholder).width;
+    }"""
+    for language in LANGUAGES:
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.goto(DESK)
+        assert page.locator("[name=q]").evaluate(left_over) > 0, language
+
+
 @pytest.mark.parametrize("where", ["list", "edit"])
 def test_magnified_four_times_no_bar_lies_over_what_has_the_focus(
     where: str, visit: Visits, alice: Account, agent: User, supervisor: User
