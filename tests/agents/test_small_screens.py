@@ -130,7 +130,7 @@ def test_numbers_are_as_high_as_a_finger_and_no_amount_is_broken(visit: Visits, 
     for width, height in (PHONE, SMALL_PHONE):
         page.set_viewport_size({"width": width, "height": height})
         heights = page.locator(".sums dd").evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
-        assert len(heights) == 2
+        assert len(heights) == 3  # fee, supplement and total
         assert max(heights) < 40, "the currency stands below the amount"
 
 
