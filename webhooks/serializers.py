@@ -129,6 +129,9 @@ class WebhookBody(Struct):
     is_active: bool
     signing_secret_hint: Annotated[str, Meta(description="The secret's first 10 characters.")]
     description: Annotated[str, Meta(description="Your own note about it, if there is one.")] | UnsetType = UNSET
+    previous_secret_until: (
+        Annotated[Moment, Meta(description="Until when the secret before signs too, while it does.")] | UnsetType
+    ) = UNSET
 
 
 class WebhookAnswer(Struct):
@@ -219,6 +222,8 @@ def webhook_body(webhook: Webhook) -> WebhookBody:
     body = WebhookBody(webhook.id, webhook.url, webhook.events, webhook.is_active, webhook.secret_hint)
     if webhook.description:
         body.description = webhook.description
+    if until := webhook.both_sign_until:
+        body.previous_secret_until = until
     return body
 
 

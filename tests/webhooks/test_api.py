@@ -241,6 +241,22 @@ def test_a_new_secret_leaves_the_old_one_valid_for_a_day(api, alice):
     assert timedelta(hours=23, minutes=59) < day <= timedelta(hours=24)
 
 
+def test_a_webhook_tells_until_when_the_old_secret_signs_too(api):
+    url = f"/api/v1/webhooks/{api.post('/api/v1/webhooks', BODY).json()['data']['id']}"
+
+    def told():
+        return [api.get(url).json()["data"], *api.get("/api/v1/webhooks").json()["data"], api.patch(url).json()["data"]]
+
+    rotated = api.post(f"{url}/rotate-secret").json()["data"]
+    until = Webhook.objects.get().previous_secret_until
+    assert rotated["previous_secret_until"] == until.isoformat().replace("+00:00", "Z")
+    assert told() == [rotated] * 3
+    again = api.post(f"{url}/rotate-secret").json()["data"]["previous_secret_until"]
+    assert again > rotated["previous_secret_until"], "that of the secret that was replaced now"
+    Webhook.objects.update(previous_secret_until=timezone.now())
+    assert not any("previous_secret_until" in webhook for webhook in told())
+
+
 # --- Who may ---------------------------------------------------------------------------------------------------------
 
 
