@@ -203,6 +203,8 @@ HARMLESS = {
     ("orders", "0017_search"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
     # The code of before has not used the column for a long time.
     ("orders", "0025_summed_through"): {"DROP_COLUMN"},
+    # Only the way back drops the table.
+    ("webhooks", "0014_feed_gaps"): {"DROP_TABLE"},
 }
 
 
