@@ -75,6 +75,7 @@ class Action(models.TextChoices):
     UNINVITED = "uninvited", _("withdrew an invitation")
     JOINED = "joined", _("joined by invitation")
     REMOVED = "removed", _("removed a colleague")
+    LEFT = "left", _("left the team")
     HANDED_OVER = "handed_over", _("handed the account over")
     SESSIONS = "sessions_ended", _("ended sessions")
 

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 from codservice import values
 from codservice.accounts import one_time_codes, security_log
 from codservice.accounts.key_format import digest_of
-from codservice.accounts.models import Account, Invitation, Membership, User, unknown_password
+from codservice.accounts.models import Account, Invitation, Membership, PersonChanged, User, unknown_password
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
 from codservice.retention import old_rows
@@ -212,11 +212,11 @@ def change_role(account_id: UUID, membership_id: UUID, role: str) -> None:
             security_log.note(Action.ROLE, target=target, target_id=membership.user_id, account_id=account_id)
 
 
-def remove(account_id: UUID, membership_id: UUID) -> None:
+def remove(account_id: UUID, membership_id: UUID, *, action: Action = Action.REMOVED) -> None:
     """Remove a colleague: their next click is refused, and their sessions end.
 
     Their name stays in the histories. Their address becomes free for another invitation or an account of their own.
-    Raises Membership.DoesNotExist.
+    `action` is what the log says. Raises Membership.DoesNotExist.
     """
     password = unknown_password()
     with transaction.atomic():
@@ -229,7 +229,15 @@ def remove(account_id: UUID, membership_id: UUID) -> None:
         user.username, user.email = f"removed {user.pk}", ""
         user.save(update_fields=["username", "email", "first_name"])
         user.shut_out(password)
-        security_log.note(Action.REMOVED, target=email, target_id=user.pk, account_id=account_id)
+        security_log.note(action, target=email, target_id=user.pk, account_id=account_id)
+
+
+def leave(user: User) -> None:
+    """Remove a colleague who wants to go. Raises PersonChanged for whoever is none, such as the holder by now."""
+    try:
+        remove(user.membership.account_id, user.membership.id, action=Action.LEFT)
+    except Membership.DoesNotExist:
+        raise PersonChanged from None
 
 
 def forget_codes(account_id: UUID, membership_id: UUID) -> None:

@@ -1,4 +1,4 @@
-"""The holder's pages about the account's people and invitations, and the page that an invitation's link leads to."""
+"""The holder's pages about the account's people and invitations, and a colleague's own: to join, and to leave."""
 
 import logging
 from typing import Any
@@ -7,7 +7,7 @@ from uuid import UUID
 from celery.exceptions import OperationalError
 from django import forms
 from django.contrib import messages
-from django.contrib.auth import login
+from django.contrib.auth import login, logout
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -25,7 +25,8 @@ from codservice import ratelimit
 from codservice.accounts import known_browsers, merchants, one_time_codes, team
 from codservice.accounts.account_page import Gone, account_page, confirmation
 from codservice.accounts.forms import ChosenPassword, TooManyTries, count_try
-from codservice.accounts.models import Account, Invitation, Membership, User
+from codservice.accounts.models import Account, Invitation, Membership, PersonChanged, User
+from codservice.accounts.own_codes import PasswordForm
 from codservice.accounts.tasks import have_mailed, need_broker, send_invitation
 from codservice.accounts.team import Right
 from codservice.accounts.views import locked_or
@@ -204,6 +205,28 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     name = unturned(member.user.display_name)
     messages.success(request, _("%(name)s now signs in with the password only.") % {"name": name})
     return redirect("colleague", id=id)
+
+
+# --- Leaving the team ------------------------------------------------------------------------------------------------
+
+
+@account_page(change=Right.READ)
+@sensitive_post_parameters()
+def leave(request: HttpRequest, account: Account) -> HttpResponse:
+    """Say what leaving does and ask for the person's password, with which a POST does it. A holder is told to stay."""
+    form = PasswordForm(request.POST if request.method == "POST" else None, request=request)
+    if not form.is_valid():
+        page = render(request, "accounts/leave.html", {"form": form}, status=422 if form.errors else 200)
+        return locked_or(page, form)
+    try:
+        team.leave(request.user)
+    except PersonChanged as refused:
+        messages.error(request, refused.message)
+        return redirect("account")
+    logout(request)
+    text = _("You have left the team of “%(account)s”. Your address can be invited elsewhere now.")
+    messages.success(request, text % {"account": unturned(account.name)})
+    return redirect("login")
 
 
 # --- Accepting an invitation -----------------------------------------------------------------------------------------

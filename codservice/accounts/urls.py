@@ -23,6 +23,7 @@ urlpatterns = [
     path("account/sessions/<uuid:id>/end", own_sessions.end_session, name="end-session"),
     path("account/codes", codes, name="codes"),
     path("account/team", team_pages.page, name="team"),
+    path("account/team/leave", team_pages.leave, name="leave-team"),
     path("account/team/<uuid:id>", team_pages.colleague, name="colleague"),
     path("account/team/<uuid:id>/remove", team_pages.remove, name="colleague-remove"),
     path("account/team/<uuid:id>/codes", team_pages.forget_codes, name="colleague-codes"),

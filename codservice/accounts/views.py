@@ -269,7 +269,7 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
 
 
 class LogForm(Form):
-    """Asks whose actions to show: those of somebody on the team of `live`, or removed from it within the log's year.
+    """Asks whose actions to show: of somebody who is on the team of `live`, or was within the log's year.
 
     `names` are the display names of all these people, by id.
     """
@@ -279,8 +279,8 @@ class LogForm(Form):
     def __init__(self, *args: Any, live: Account, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         on_team = Q(account=live) | Q(membership__account=live)
-        removed = live.security_entries.filter(action=Action.REMOVED).values("target_id")
-        people = User.objects.filter(on_team | Q(pk__in=removed))
+        gone = live.security_entries.filter(action__in=(Action.REMOVED, Action.LEFT)).values("target_id")
+        people = User.objects.filter(on_team | Q(pk__in=gone))
         people = people.annotate(is_on_team=Case(When(on_team, then=True), default=False))
         choices, self.names = [("", _("Everybody"))], dict[UUID, str]()
         for each in people.order_by("-is_on_team", "first_name", "username"):

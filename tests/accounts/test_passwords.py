@@ -426,8 +426,13 @@ def codes_off(person: User) -> Callable[[], Any]:
     return lambda: client.post("/account/codes", {"action": "off", "password": OLD}, follow=True)
 
 
+def leaving(person: User) -> Callable[[], Any]:
+    client = browser_of(person)
+    return lambda: client.post("/account/team/leave", {"password": OLD}, follow=True)
+
+
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("way", [signed_in, by_link, codes_on, codes_off])
+@pytest.mark.parametrize("way", [signed_in, by_link, codes_on, codes_off, leaving])
 def test_who_is_removed_at_that_moment_stays_out(alice: Account, worker: None, way: Any) -> None:
     """The form still knows them as they were before."""
     person = factories.UserFactory(username="nadia@example.com", email="nadia@example.com")

@@ -37,7 +37,7 @@ from tests.harness.database import one, wait_for_lock
 from tests.harness.processes import free_port
 from webhooks.models import Webhook
 
-TEAM, NEW = "/account/team", "battery staple 9"
+TEAM, LEAVE, NEW = "/account/team", "/account/team/leave", "battery staple 9"
 pytestmark = pytest.mark.usefixtures("worker")
 
 
@@ -114,6 +114,15 @@ def test_the_mail_speaks_three_languages(alice: Account, holder: Client) -> None
             assert translation.gettext("If you did not expect this, do nothing: nobody gets in without this link.") in (
                 sent.body
             )
+
+
+def test_who_is_signed_in_reads_that_joining_signs_them_out(holder: Client) -> None:
+    """Or a holder who checks the link would not see that the browser is their colleague's from then on."""
+    User.objects.update(first_name="\u202eAlice", last_name="Benali")
+    invite(holder)
+    said = "You are signed in as Alice Benali. If you join, Alice Benali is signed out here."
+    assert said in holder.get(link()).content.decode()
+    assert "You are signed in as" not in Client().get(link()).content.decode()
 
 
 def test_a_link_works_once(alice: Account, holder: Client) -> None:
@@ -481,6 +490,62 @@ def test_a_removed_colleague_is_out_at_once_and_their_address_is_free(
     assert log("removed") == [("removed", alice.holder.username, "nadia@example.com")]
     invite(holder)
     assert join(link()).status_code == 302
+
+
+def test_a_colleague_leaves_by_themselves_and_can_be_invited_elsewhere(
+    alice: Account, charlie: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    user, elsewhere = member("reader"), browser_of(charlie.holder)
+    theirs, other = browser_of(user), browser_of(user)
+    invite(elsewhere)
+    assert "choose “Leave the team…”" in mail.outbox[-1].body
+    assert f'href="{LEAVE}"' in theirs.get("/account/orders").content.decode()
+    assert "Your address becomes free" in theirs.get(LEAVE).content.decode()
+    assert (refused := theirs.post(LEAVE, {"password": "wrong"})).status_code == 422
+    assert "This is not your password." in refused.content.decode()
+    answer = theirs.post(LEAVE, {"password": PASSWORD}, follow=True)
+    assert answer.redirect_chain == [("/account/login", 302)]
+    assert "You have left the team of “Alice" in answer.content.decode().replace("&#x27;", "'")
+    assert [browser.get("/account/orders").status_code for browser in (theirs, other)] == [302, 302]
+    user.refresh_from_db()
+    assert (user.display_name, user.email, user.is_active) == ("Nadia", "", False)
+    assert log("left", "removed") == [("left", "nadia@example.com", "nadia@example.com")]
+    assert "left the team" in holder.get("/account/security", {"by": str(user.id)}).content.decode()
+    elsewhere.post(f"/account/invitations/{Invitation.objects.get().id}/again")
+    assert join(link()).status_code == 302
+
+
+def test_a_colleague_leaves_a_closed_account_too(alice: Account, member: Callable[..., User]) -> None:
+    browser = browser_of(member())
+    alice.holder.deactivate()
+    assert browser.post(LEAVE, {"password": PASSWORD}).url == "/account/login"
+    assert not Membership.objects.exists()
+
+
+def test_a_holder_does_not_leave(alice: Account, holder: Client) -> None:
+    assert LEAVE not in holder.get("/account/orders").content.decode()
+    page = holder.get(LEAVE).content.decode()
+    assert "cannot leave" in page
+    assert 'name="password"' not in page
+    assert holder.post(LEAVE, {"password": PASSWORD}).url == "/account/"
+    alice.holder.refresh_from_db()
+    assert alice.holder.is_active
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_leaves_when_they_are_made_the_holder_at_that_moment_stays(
+    alice: Account, member: Callable[..., User]
+) -> None:
+    after = member()
+    browser = browser_of(after)
+    with transaction.atomic():
+        team.hand_over(alice.id, after.membership.id)
+        leaving = Background(lambda: browser.post(LEAVE, {"password": PASSWORD}, follow=True))
+        wait_for_lock()
+    assert "This account has changed since you opened the page." in leaving.result().content.decode()
+    after.refresh_from_db()
+    assert after.is_active
+    assert Account.objects.get().holder == after
 
 
 def test_a_colleagues_name_turns_no_sentence_around(

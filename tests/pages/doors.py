@@ -21,7 +21,7 @@ EVERYBODY = {
     "/account", "/console", "admin:login", "admin:logout", "regions-wilayas", "regions-communes", "regions-lookup",
 }  # fmt: skip
 # Where a merchant's people may use any method for their own affairs, whatever their role.
-OWN_AFFAIRS = {"password", "account-mode", "sessions", "end-session", "end-other-sessions", "codes"}
+OWN_AFFAIRS = {"password", "account-mode", "sessions", "end-session", "end-other-sessions", "codes", "leave-team"}
 # What a colleague who may only read can see, but not change.
 READERS = OWN_AFFAIRS | {
     "account", "quick-start", "quick-start-progress", "account-orders", "account-order", "account-fees",

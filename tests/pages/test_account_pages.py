@@ -16,7 +16,7 @@ from codservice.accounts.models import Account, ApiKey, Membership, User
 from codservice.accounts.security_log import Action
 from orders import lifecycle
 from tests import factories
-from tests.harness.browser import SCHEMES, TIMES_LEFT_TO_WEBKIT, Visit
+from tests.harness.browser import PASSWORD, SCHEMES, TIMES_LEFT_TO_WEBKIT, Visit
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
 from tests.harness.world import order_of
@@ -293,6 +293,24 @@ def test_however_long_the_texts_pages_fit_a_phone_and_a_finger(
         for width in (390, 360):
             page.set_viewport_size({"width": width, "height": 740})
             assert wrong_with(page, ON_ANY_SCREEN | ON_A_PHONE) == {}, (path, width)
+
+
+def test_a_colleague_leaves_by_the_menu_under_their_name(
+    visit: Callable[..., Visit], axe: Callable[..., None], alice: Account
+) -> None:
+    colleague = factories.UserFactory()
+    Membership.objects.create(account=alice, user=colleague, role="reader")
+    page = visit(viewport={"width": 360, "height": 740}).sign_in(colleague.username, "/account/login")
+    page.locator(".menu summary").click()
+    page.get_by_role("link", name="Leave the team…").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Leave the team of")
+    axe(page, *SCHEMES)
+    assert wrong_with(page, ON_ANY_SCREEN | ON_A_PHONE) == {}
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Leave the team", exact=True).click()
+    page.wait_for_url("**/account/login")
+    expect(page.locator(".message.success")).to_contain_text("You have left the team of")
+    assert not Membership.objects.exists()
 
 
 def test_a_closed_account_offers_nothing_that_would_be_refused(alice: Account, paths: list[str]) -> None:
