@@ -227,6 +227,7 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
 
     Session.objects.all().delete()
     warned(page, "You have been signed out. What you wrote is kept")
+    warned(page, "If your password is refused, ask your supervisor.")  # who was deactivated, or has a new one
     page.get_by_role("link", name="Reload").click()
     log_in(page, "samira")
     assert page.url == screen

@@ -660,6 +660,7 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
     page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
     Session.objects.all().delete()
     warned(page, "You have been signed out. What you wrote is kept here")
+    warned(page, "If your password is refused, ask your supervisor.")
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Open in a new tab").click()
     login = opened.value
