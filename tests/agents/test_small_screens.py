@@ -134,6 +134,22 @@ def test_numbers_are_as_high_as_a_finger_and_no_amount_is_broken(visit: Visits, 
         assert max(heights) < 40, "the currency stands below the amount"
 
 
+def test_a_number_can_be_copied_on_a_phone(visit: Visits, alice: Account, agent: User) -> None:
+    """To call with another one."""
+    page = visit_screen(visit, agent, alice, PHONE)
+    copy = page.locator("[data-copy=phone]")
+    for language, (width, height) in product(LANGUAGES, (PHONE, SMALL_PHONE)):
+        page.set_extra_http_headers({"Accept-Language": language})
+        page.set_viewport_size({"width": width, "height": height})
+        page.reload()
+        expect(copy).to_be_visible()
+        assert copy.evaluate(IS_ON_TOP), (language, width)
+        assert page.evaluate(BROKEN, ".phone-row") == [], (language, width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, (language, width)
+    copy.click()
+    expect(copy).to_have_text("تم النسخ")
+
+
 def test_keys_are_shown_where_they_are(visit: Visits, alice: Account, agent: User) -> None:
     """A laptop has them at 200 % zoom too, and a phone on its side has none."""
     page = visit_screen(visit, agent, alice, LAPTOP_AT_200_PERCENT)
