@@ -2,8 +2,8 @@
 // fetched first (data-here, if the address only takes forms). If that is the login, another person's page or the other
 // mode's, or refused by now, or nothing answers, the form is not sent. Otherwise it is sent, with the current token
 // unless the page is slow to come. If the form is not a minute old, and no other tab has sent something since (once.js),
-// only the page's head is fetched, or nothing if pressing.js asks. A form of a closed account always asks for the page,
-// and may be sent once the account is open again.
+// only the page's head is fetched; or nothing, if pressing.js asks or upload.js tries again. A form of a closed account
+// always asks for the page, and may be sent once the account is open again.
 "use strict";
 
 (() => {
@@ -60,7 +60,8 @@
   document.addEventListener("submit", async (event) => {
     const { target: form, submitter } = event;
     const isFresh = !isFrozen(document) && Date.now() - seen < FRESH;
-    if (typeof pressing !== "undefined" && (isFresh || pressing.isSent())) return; // it asks, or has asked
+    if (isFresh && (typeof pressing !== "undefined" || "failed" in form.dataset)) return;
+    if (typeof pressing !== "undefined" && pressing.isSent()) return; // on its way, from a fresh page
     if ((submitter?.formMethod || form.method) !== "post" || !form.closest("main") || isAsked) return;
     event.preventDefault();
     event.stopImmediatePropagation();
