@@ -338,7 +338,7 @@ def test_the_way_back_leads_to_why_a_customer_was_gone(
     lifecycle.cancel(order.id, actor=Actor.of_staff(supervisor))
     press(page, "Confirm")
     expect(page.get_by_role("alert")).to_contain_text("Nothing was saved.")
-    assert page.url == screen
+    page.wait_for_url(screen)  # by its script
     page.get_by_role("link", name="To the desk").click()
     page.wait_for_url(f"**{DESK}")
     page.go_back()
