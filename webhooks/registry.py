@@ -54,7 +54,13 @@ class SecretChanged(Refused):
 
 
 def register(
-    account_id: UUID, *, url: str, events: Sequence[str], description: str = "", once: bool = False
+    account_id: UUID,
+    *,
+    url: str,
+    events: Sequence[str],
+    is_active: bool = True,
+    description: str = "",
+    once: bool = False,
 ) -> tuple[Webhook, str]:
     """Create a webhook for a URL from `receivers.normalise`. Returns it and its signing secret, to be shown only now.
 
@@ -77,6 +83,7 @@ def register(
             url=url,
             description=description,
             events=list(events),
+            is_active=is_active,
             secret=secrets.encrypt(secret),
             secret_hint=secrets.hint(secret),
         )

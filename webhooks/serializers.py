@@ -74,6 +74,9 @@ class WebhookRegistration(Body):
         max_length=receivers.MAX_LENGTH, help_text="An https: URL of a public host, with port 443 or one from 1024 on."
     )
     events = KindsField()
+    is_active = Boolean(
+        allow_null=True, default=True, help_text="With `false`, nothing is sent or kept for it until you turn it on."
+    )
     description = Text(max_length=255, allow_null=True, allow_blank=True, default="")
 
 

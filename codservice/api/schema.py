@@ -140,6 +140,11 @@ def describe(
     if has_precondition:
         text = "The `ETag` that you read, with its quotes. The change is refused if the order has changed since."
         parameters += [_header("If-Match", description=text), _header("ETag", response=[200])]
+    if is_open:
+        text = "`*`: a page of any site may read the answer."
+        anyone = {"type": "string", "enum": ["*"]}
+        readable = sorted(responses.keys() & {200, 304, 422})
+        parameters.append(_header("Access-Control-Allow-Origin", anyone, response=readable, description=text))
     if has_location:
         path = {"type": "string", "format": "uri-reference"}
         placed = sorted(answers.keys() & {201, 202})

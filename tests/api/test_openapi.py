@@ -195,6 +195,20 @@ def test_what_creates_something_is_described_with_where_it_is(description):
     assert placed == {("orders_create", "201"), ("webhooks_create", "201")} | sent
 
 
+def test_what_any_page_may_read_is_described_as_that(description):
+    readable = {
+        (operation["operationId"], status)
+        for operation in operations(description).values()
+        for status, answer in operation["responses"].items()
+        if "Access-Control-Allow-Origin" in answer["headers"]
+    }
+    assert readable == {
+        ("regions_wilayas", "200"), ("regions_wilayas", "304"),
+        *(("regions_communes", status) for status in ("200", "304", "422")),
+        *(("regions_lookup", status) for status in ("200", "304", "422")),
+    }  # fmt: skip
+
+
 PHONES = [
     *("0550123456", "0550 12 34 56", "+213550123456", "+213 550 12 34 56", "00213550123456"),
     *("021 23 45 67", "021234567", "+21321234567", "+213 21 23 45 67"),

@@ -337,3 +337,10 @@ def test_the_scopes(alice: Account, api_for: Any) -> None:
 @pytest.mark.parametrize("method", ["post", "patch", "delete", "options"])
 def test_other_methods_are_not_allowed(api: ApiClient, method: str) -> None:
     assert getattr(api, method)(PRODUCTS).status_code == 405
+
+
+def test_a_product_is_never_deleted(alice: Account, api: ApiClient) -> None:
+    product = ProductFactory(account=alice)
+    answer = api.delete(f"{PRODUCTS}/{product.id}")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
+    assert Product.objects.filter(id=product.id).exists()

@@ -12,6 +12,7 @@ from django.utils import timezone
 from codservice.accounts.models import ApiKey
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient
+from tests.harness.deliveries import publish
 from webhooks import registry, secrets
 from webhooks.models import Delivery, Webhook
 
@@ -108,7 +109,6 @@ def test_what_only_we_decide_is_ignored(api, alice, charlie):
         "id": str(uuid4()),
         "account": str(charlie.id),
         "account_id": str(charlie.id),
-        "is_active": False,
         "signing_secret": "whsec_mine",
         "secret": "whsec_mine",
         "signing_secret_hint": "x",
@@ -121,10 +121,29 @@ def test_what_only_we_decide_is_ignored(api, alice, charlie):
     assert answer.status_code == 201
     webhook = Webhook.objects.get()
     assert webhook.account_id == alice.id
-    assert webhook.is_active
     assert webhook.deleted_at is None
     assert str(webhook.id) != mine["id"]
     assert answer.json()["signing_secret"] != "whsec_mine"
+
+
+def test_it_can_be_registered_off_and_is_then_sent_nothing(api, alice):
+    answer = api.post("/api/v1/webhooks", BODY | {"is_active": False})
+    assert (answer.status_code, answer.json()["data"]["is_active"]) == (201, False)
+
+    publish(alice)
+    assert not Delivery.objects.exists()
+
+    answer = api.patch(answer.headers["Location"], {"is_active": True})
+    assert (answer.status_code, answer.json()["data"]["is_active"]) == (200, True)
+    publish(alice)
+    assert Delivery.objects.count() == 1
+
+
+def test_whether_it_is_on_is_true_or_false(api):
+    assert api.post("/api/v1/webhooks", BODY | {"is_active": None}).json()["data"]["is_active"] is True
+    answer = api.post("/api/v1/webhooks", BODY | {"is_active": "false"})
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["is_active"])
+    assert Webhook.objects.count() == 1
 
 
 def test_the_21st_is_refused_and_a_deleted_one_makes_room(api, alice, register):
