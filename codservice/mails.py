@@ -48,6 +48,13 @@ def subject_and_text(template: str, context: dict[str, Any]) -> tuple[str, str]:
     return subject, "\n\n———\n\n".join(_in_all_languages(f"{template}.txt", context))
 
 
+def link(path: str) -> str:
+    """The URL of a page of ours for a mail that nobody asked for, or "" unless the settings name exactly one host."""
+    hosts = [host for host in settings.ALLOWED_HOSTS if host != "*"]
+    is_exact = len(hosts) == 1 and not hosts[0].startswith(".")  # with a dot it is any host of a domain
+    return f"http{'s' if settings.HTTPS else ''}://{hosts[0]}{path}" if is_exact else ""
+
+
 def send(subject: str, text: str, to: str) -> None:
     """Send a mail, marked so that automatic replies are not sent to it (RFC 3834).
 

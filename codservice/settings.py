@@ -591,6 +591,11 @@ CELERY_BEAT_SCHEDULE = {
     "shorten-claims": {"task": "webhooks.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
     "shorten-claims-of-customers": {"task": "agents.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},
     "tell-of-failing": {"task": "webhooks.tasks.tell_of_failing", "schedule": 60, "options": {"expires": 600}},
+    "tell-of-key-ends": {
+        "task": "codservice.operations.tasks.tell_of_key_ends",
+        "schedule": 600,
+        "options": {"expires": 600},
+    },
     # A sign of life, useless when it is old; `check_service` reports a skew of this size.
     "note-beat": {"task": "codservice.operations.tasks.note_beat", "schedule": 10, "options": {"expires": 60}},
     # Runs every minute, for some seconds, until the day's round is over.

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from codservice import days, postgresql
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, ApiKey
 from codservice.accounts.templatetags.accounts import works_until
 from codservice.i18n_tags import counted, moment
 from codservice.uploads.kinds import KINDS
@@ -27,8 +27,6 @@ MOST = 100  # wrong numbers are counted only so far
 SOLD_DAYS = 7  # stock is short when it is less than was ordered in so many days, today included
 RUNNING_OUT = "running-out"  # the filter's name on the products' page
 CALLED_DAYS = 30  # wrong numbers from longer ago are no longer shown
-USED_DAYS = 30  # an API key that was last used longer ago is no longer in use
-ENDING_DAYS = 7  # how long before and after its end a key in use is shown
 
 
 class Line(NamedTuple):
@@ -96,10 +94,9 @@ def short_stock(account: Account, today: date) -> Need | None:
 
 
 def ending_keys(account: Account, today: date) -> Need | None:
-    """API keys in use that end soon or have just ended; a revoked key was ended on purpose."""
-    used, span = timedelta(days=USED_DAYS), timedelta(days=ENDING_DAYS)
-    in_use = account.api_keys.filter(revoked_at=None, last_used_at__gt=Now() - used).defer("digest")
-    ending = in_use.filter(expires_at__gt=Now() - span, expires_at__lt=Now() + span)
+    """API keys in use that end soon, of which the holder is mailed, or have just ended."""
+    span = ApiKey.ENDS_SOON  # as long after the end, too
+    ending = ApiKey.in_use().filter(account=account, expires_at__gt=Now() - span, expires_at__lt=Now() + span)
     keys = list(ending.annotate(is_over=Q(expires_at__lte=Now())).order_by("expires_at"))  # an account has few
     if not keys:
         return None

@@ -12,10 +12,10 @@ from datetime import timedelta
 from secrets import randbits
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Func, Q
 from django.db.models.functions import Now
+from django.urls import reverse
 
 from codservice import mails
 from codservice.operations import duties
@@ -77,7 +77,7 @@ def _tell(mail: str, webhooks: Sequence[Webhook], record: dict[str, Any]) -> boo
     as where the mailbox is gone, it is tried again a day later, and no mail tells of an end of what nobody heard of.
     """
     account = webhooks[0].account
-    context = {"webhooks": webhooks, "account": account, "link": _link()}
+    context = {"webhooks": webhooks, "account": account, "link": mails.link(reverse("account-webhooks"))}
     subject, text = mails.subject_and_text(f"webhooks/mail_{mail}", context)
     is_sent = True
     try:
@@ -100,10 +100,3 @@ def _record(webhooks: WebhookQuerySet, **values: Any) -> None:
     with transaction.atomic():
         ids = list(webhooks.order_by("id").select_for_update(of=("self",), no_key=True).values_list("id", flat=True))
         Webhook.objects.filter(id__in=ids).update(**values)
-
-
-def _link() -> str:
-    """Return the URL of the account's webhooks page, or "" unless the settings name exactly one host."""
-    hosts = [host for host in settings.ALLOWED_HOSTS if host != "*"]
-    is_exact = len(hosts) == 1 and not hosts[0].startswith(".")  # with a dot it is any host of a domain
-    return f"http{'s' if settings.HTTPS else ''}://{hosts[0]}/account/webhooks" if is_exact else ""

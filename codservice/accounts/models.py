@@ -1,7 +1,7 @@
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -289,6 +289,8 @@ class ApiKey(models.Model):
     """A merchant's API key. The key itself is shown once, when it is made, and never stored."""
 
     WORKS = Q(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)  # provided that its account is not closed
+    ENDS_SOON = timedelta(days=7)  # how long before its end the merchant hears of it
+    USED = timedelta(days=30)  # a key that was last used longer ago is no longer in use
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="api_keys")
@@ -300,6 +302,7 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    is_end_told = models.BooleanField(default=False, db_default=False)  # the holder was mailed that it ends soon
 
     class Meta:
         verbose_name = _("API key")
@@ -352,6 +355,11 @@ class ApiKey(models.Model):
             )
             security_log.note(Action.KEY_MADE, target=str(row), target_id=row.id, account_id=account.id)
         return row, key
+
+    @classmethod
+    def in_use(cls) -> models.QuerySet["ApiKey"]:
+        """The keys that something uses, ended ones too. A revoked key was ended on purpose."""
+        return cls.objects.filter(revoked_at=None, last_used_at__gt=Now() - cls.USED).defer("digest")
 
     def revoke(self) -> None:
         """Revoke the key for good. Revoking it again changes nothing."""

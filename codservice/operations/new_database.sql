@@ -238,7 +238,8 @@ CREATE TABLE public.accounts_apikey (
     expires_at timestamp with time zone,
     last_used_at timestamp with time zone,
     revoked_at timestamp with time zone,
-    account_id uuid NOT NULL
+    account_id uuid NOT NULL,
+    is_end_told boolean DEFAULT false NOT NULL
 );
 CREATE TABLE public.accounts_invitation (
     id uuid NOT NULL,
@@ -1374,6 +1375,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('accounts', '0007_team', now()),
 ('accounts', '0008_operators_pages', now()),
 ('accounts', '0009_unused_indexes', now()),
+('accounts', '0010_key_end_told', now()),
 ('admin', '0001_initial', now()),
 ('admin', '0002_logentry_remove_auto_add', now()),
 ('admin', '0003_logentry_add_action_flag_choices', now()),

@@ -7,7 +7,7 @@ from celery import shared_task
 from django.conf import settings
 
 from codservice import retention, stops
-from codservice.operations import duties
+from codservice.operations import duties, key_ends
 
 PRUNE_SECONDS = 20.0  # of one worker thread at a time; beat sends the next in a minute
 PRUNE_LEASE = timedelta(minutes=5)
@@ -27,6 +27,12 @@ def note_beat() -> None:
 def note_worker() -> None:
     """Run by every worker on its own clock, which proves that one is alive even without Redis and beat."""
     duties.note("worker")
+
+
+@shared_task
+def tell_of_key_ends() -> int:
+    """Mail account holders whose keys are in use and end soon. Returns how many mails."""
+    return key_ends.tell()
 
 
 @shared_task

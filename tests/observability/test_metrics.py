@@ -400,7 +400,7 @@ def test_who_sends_a_byte_now_and_then_is_left_all_the_same():
 
 
 def test_who_does_not_read_its_figures_holds_nothing_of_a_worker_and_is_no_news():
-    with serving(patience=0.5, at_once=1, size=8 << 20) as connect:
+    with serving(patience=2, at_once=1, size=8 << 20) as connect:
 
         def begins() -> bool:
             connection = connect()
