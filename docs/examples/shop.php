@@ -58,13 +58,22 @@ function import_file(string $path): int
 {
     $failed = 0;
     // Not as arrays: of those that are empty PHP does not know whether they were lists or objects.
-    foreach (json_decode(file_get_contents($path), false, 512, JSON_THROW_ON_ERROR) as $index => $order) {
+    $orders = json_decode((string) @file_get_contents($path));
+    if (!is_array($orders)) {
+        fprintf(STDERR, "%s cannot be read as a list of orders: %s\n", $path, json_last_error_msg());
+        return 1;
+    }
+    foreach ($orders as $index => $order) {
         if (!isset($order->external_id) || $order->external_id === '') { // it might be imported twice
             fprintf(STDERR, "order %d has no external_id; not sent\n", $index + 1);
             $failed++;
             continue;
         }
         [$status, $body] = import_order($order);
+        if ($status === 401 || $status === 403) {
+            fprintf(STDERR, "The key is refused, no more orders are sent: %d %s\n", $status, $body);
+            return 1;
+        }
         $id = $status === 201 ? json_decode($body)->id : already_there((string) $body);
         if ($id !== null) {
             echo $order->external_id, ' ', $id, "\n";

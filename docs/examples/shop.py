@@ -28,6 +28,10 @@ class Refused(Exception):
     """The service will not take this order; to send it again would not help."""
 
 
+class KeyRefused(Exception):
+    """The service takes no order with this key."""
+
+
 class NoRedirects(urllib.request.HTTPRedirectHandler):
     """To follow one would take the key elsewhere, and the order nowhere: what was a POST becomes a GET."""
 
@@ -62,6 +66,8 @@ def import_order(order):
                 body = error.read().decode(errors="replace")
             except (OSError, http.client.HTTPException):  # it broke off; the status is known
                 body = ""
+            if error.code in (401, 403):
+                raise KeyRefused(f"{error.code} {body}") from None
             if error.code not in (408, 409, 429) and error.code < 500:
                 if there := already_there(body):
                     return there
@@ -85,16 +91,23 @@ def already_there(refusal):
 
 
 def import_file(path):
-    with open(path, encoding="utf-8") as file:
-        orders = json.load(file)
+    try:
+        with open(path, encoding="utf-8") as file:
+            orders = json.load(file)
+    except (OSError, ValueError) as problem:
+        sys.exit(f"{path} cannot be read: {problem}")
+    if not isinstance(orders, list):
+        sys.exit(f"{path} must be a list of orders.")
     failed = 0
     for place, order in enumerate(orders, 1):
-        if order.get("external_id") in (None, ""):  # it might be imported twice
+        if not isinstance(order, dict) or order.get("external_id") in (None, ""):  # it might be imported twice
             print(f"order {place} has no external_id; not sent", file=sys.stderr)
             failed += 1
             continue
         try:
             print(order["external_id"], import_order(order), flush=True)
+        except KeyRefused as problem:
+            sys.exit(f"The key is refused, no more orders are sent: {problem}")
         except (Refused, OSError) as problem:
             print(f"{order['external_id']}: {problem}", file=sys.stderr)
             failed += 1

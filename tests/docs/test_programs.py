@@ -120,7 +120,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subpro
     for path in EXAMPLES.glob("shop.*"):
         shutil.copy(path, tmp_path)
 
-    def run(orders: list[dict[str, Any]], url: str, key: str) -> subprocess.CompletedProcess[str]:
+    def run(orders: Any, url: str, key: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "orders.json").write_text(json.dumps(orders))
         first, script = SHOPS[request.param]
         return subprocess.run(
@@ -212,6 +212,30 @@ def test_an_order_without_its_number_is_told_and_the_next_has_its_turn(
     assert done.returncode == 1
     assert done.stderr.splitlines() == [f"order {place} has no external_id; not sent" for place in (1, 2, 3)]
     assert done.stdout == f"2 {Order.objects.get(account=account).id}\n"
+    assert len(calm.seen) == 1
+
+
+def test_a_key_that_is_refused_ends_it(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
+    orders = [order_body(external_id=number) for number in ("1", "2", "3")]
+    for key, status in (("cod_live_wrong", 401), (new_key(AccountFactory(), scopes=["orders:read"]), 403)):
+        calm = front()
+
+        done = shop(orders, calm.url, key)
+
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"The key is refused, no more orders are sent: {status} ")
+        assert len(calm.seen) == 1
+
+
+def test_what_is_no_list_of_orders_is_told(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
+    calm = front()
+
+    done = shop({"orders": [order_body(external_id="1")]}, calm.url, new_key(AccountFactory()))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "list of orders" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert shop([1, order_body(external_id="2")], calm.url, "x").stderr.startswith("order 1 has no external_id")
     assert len(calm.seen) == 1
 
 
