@@ -547,6 +547,20 @@ def test_a_merchants_cancel_is_told_and_nothing_can_be_pressed(visit: Visits, al
     assert CallNote.objects.count() == 0
 
 
+def test_the_card_of_a_changed_order_is_marked_and_no_harder_to_read(
+    visit: Visits, alice: Account, agent: User, axe: Callable[..., None]
+) -> None:
+    """The agent may still be reading it out on the phone."""
+    (order,) = customers(alice, 1)
+    page = call(visit())
+    card = page.locator("section.pending")
+    expect(card).to_have_css("outline-style", "none")
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "Boutique"))
+    warned(page, "Already canceled by Boutique at")
+    expect(card).to_have_css("outline-style", "dashed")
+    axe(page, *SCHEMES)
+
+
 def test_it_is_told_by_scripts_of_two_versions_too(visit: Visits, alice: Account, agent: User) -> None:
     """During an upgrade, the version before may serve pressing.js, which did not return `resume`."""
     (order,) = customers(alice, 1)
