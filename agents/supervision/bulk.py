@@ -128,13 +128,19 @@ def _rows(orders: QuerySet[Order]) -> list[Row]:
     return [Row(*row) for row in found[: MOST + 1]]
 
 
+def _why_not(row: Row, action: BulkAction, seen: Mapping[UUID, int]) -> str:
+    """Why the order stays as it is: it was `seen` otherwise, or is not one for this action. Empty if neither."""
+    if seen.get(row.id, row.changes) != row.changes:
+        return lifecycle.Changed().message
+    return "" if action.can(row.status, row.call_state) else action.why_not(row)
+
+
 def _able_now(rows: list[Row], action: BulkAction) -> tuple[list[Row], set[UUID]]:
-    """The orders that the action can be done to, in the order in which one press takes them, and which others it spares
+    """Of orders that the action can be done to, those it takes, in the order of its presses, and those that it spares
     because somebody is calling now.
     """
-    able = [row for row in rows if action.can(row.status, row.call_state)]
-    called = bulk_changes.called_now(able) if action.spares_called else set()
-    free = [row for row in able if row.id not in called]
+    called = bulk_changes.called_now(rows) if action.spares_called else set()
+    free = [row for row in rows if row.id not in called]
     return sorted(free, key=lambda row: row.call_state in action.taken_last), called
 
 
@@ -155,7 +161,9 @@ def _show(
     """
     cut = ("rest" if len(rows) > MOST else "uncounted") if is_more else request.POST.get("cut", "")
     rows = rows[:MOST]
-    able, called = _able_now([row for row in rows if seen.get(row.id, row.changes) == row.changes], action)
+    stay = {row.id: why for row in rows if (why := _why_not(row, action, seen))}
+    able, called = _able_now([row for row in rows if row.id not in stay], action)
+    stay |= dict.fromkeys(called, _("Somebody is calling this customer."))
     able_ids = {row.id for row in able}
     seen = seen or {row.id: row.changes for row in chain(able, rows)}
     seen = dict(sorted(seen.items(), key=lambda each: each[0] not in able_ids))  # what a press takes comes first
@@ -168,7 +176,7 @@ def _show(
         form=form,
         is_danger=action.is_danger,
         able=len(able),
-        called=stays(len(called), _("Somebody is calling this customer.")) if called else "",
+        why=[stays(count, why) for why, count in Counter(stay.values()).most_common()],
         by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
         cut=cut,
         most=MOST,
@@ -187,10 +195,8 @@ def _carry_out(request: HttpRequest, action: BulkAction, seen: Mapping[UUID, int
     able = list[Row]()
     rows = {row.id: row for row in _rows(Order.live.filter(id__in=list(seen)))}
     for place, row in enumerate(rows[id_] for id_ in seen if id_ in rows):
-        if row.changes != seen[row.id]:
-            left[lifecycle.Changed().message] += 1
-        elif not action.can(row.status, row.call_state):
-            left[action.why_not(row)] += 1
+        if why := _why_not(row, action, seen):
+            left[why] += 1
         elif place >= action.most:
             left[_("More than %(most)d at once.") % {"most": action.most}] += 1
         else:
