@@ -140,7 +140,8 @@ LEFT JOIN agents_callingrules r ON r.account_id = a.id
 LEFT JOIN LATERAL (
     SELECT ARRAY(
         SELECT jsonb_build_object(
-            'id', p.id, 'name', p.name, 'stock_quantity', p.stock_quantity, 'image_url', p.image_url, 'script', p.script
+            'id', p.id, 'name', p.name, 'stock_quantity', p.stock_quantity, 'is_active', p.is_active,
+            'image_url', p.image_url, 'script', p.script
         ) FROM inventory_product p WHERE p.id IN (SELECT product_id FROM orders_orderitem WHERE order_id = o.id)
     ), {_BELONGING}
 ) AS whole ON o.waits

@@ -68,6 +68,11 @@ class Line:
         return self.other.price if self.other else self.item.unit_price if self.item else Decimal()
 
     @property
+    def is_short(self) -> bool:
+        """Whether there is less in stock than the order has, or none for an added line."""
+        return self.product is not None and self.product.stock_quantity < (self.item.quantity if self.item else 1)
+
+    @property
     def attributes(self) -> dict[str, str]:
         return self.item.attributes if self.item and self.is_detailed else {}
 

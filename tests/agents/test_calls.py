@@ -26,6 +26,7 @@ from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
+from inventory.models import Product
 from orders import amending, editing, lifecycle
 from orders.call_words import HandoverReason
 from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem
@@ -190,6 +191,21 @@ def test_everything_about_the_customer_is_on_one_screen(
     ]  # fmt: skip
     assert [piece for piece in pieces if piece not in screen.text] == []
     assert "550123456" not in screen.address
+
+
+@pytest.mark.parametrize("stock", [2, 3])
+@pytest.mark.parametrize("is_active", [True, False], ids=["for sale", "not for sale"])
+def test_the_call_and_its_edit_form_mark_too_little_stock_and_what_is_not_for_sale(
+    stock: int, is_active: bool, alice: Account, browser: Client
+) -> None:
+    robe = ProductFactory(account=alice, stock_quantity=stock)
+    order = make_order(alice, items=[order_line(quantity=3, product_id=robe.id)])
+    Product.objects.update(is_active=is_active)
+    screen = take(browser, order)
+    for text in (screen.text, browser.get(f"{screen.address}edit/{order.id}/").content.decode()):
+        marked = "stock short" if stock < 3 else "stock"
+        assert re.findall(r'<span class="(stock[^"]*)">(\d)</span>', text) == [(marked, str(stock))]
+        assert text.count("not for sale") == (not is_active)
 
 
 def test_the_counts_of_a_customer_with_many_orders_say_of_how_many_they_are(
