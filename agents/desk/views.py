@@ -328,7 +328,7 @@ def _gone(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int
 ) -> TemplateResponse:
     """Why the customer is not the agent's or has nothing left to decide, with what was typed and links to the orders
-    that the page had. An order's phone number may have changed meanwhile.
+    that the page had. An order's phone number may have changed meanwhile: its customer can be taken under the new one.
     """
     seen = form.seen_versions if form else {}
     asked = seen or [values.uuid_or_none(request.GET.get("order"))]
@@ -336,11 +336,12 @@ def _gone(
     mine = Claim.objects.filter(id=claim_id, agent=request.user)
     pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
+    is_elsewhere = again is None and mine.exists()
+    moved = next((order for order in had if is_elsewhere and order.status == Status.PENDING), None)
     is_refused = form is not None and not says  # otherwise `says` tells that nothing was written
     if not says:
         if again is None and mine.unexpired().exists():
-            is_moved = any(order.status == Status.PENDING for order in had)
-            says = [_("The order's phone number has changed.") if is_moved else _("Nothing is left to decide.")]
+            says = [_("The order's phone number has changed.") if moved else _("Nothing is left to decide.")]
         else:
             says = [notices.why_gone(claim_id, request.user, [order.id for order in had])]
     context = {
@@ -352,10 +353,16 @@ def _gone(
         "note": form.written if form else "",
         "noted": notices.noted_in(claim_id, request.user, [order.id for order in had]),
         "drafts": shown.draft_prefix(request.user),
-        "again": again,
+        "again": moved.id if moved and _may_take(moved, request.user) else again,
         "links": [] if again else [_link(order) for order in had],
     }
     return show(request, "agents/call_gone.html", status=status, **context)
+
+
+def _may_take(order: Order, agent: User) -> bool:
+    """Whether nobody else is calling the order's customer."""
+    claim = claims.on_customer(order.phone_e164)
+    return claim is None or claim.agent_id == agent.pk
 
 
 def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Customer) -> str:

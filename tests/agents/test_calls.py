@@ -757,7 +757,7 @@ def test_who_loads_the_page_again_or_comes_back_to_it_learns_why_the_customer_is
 
 
 def test_of_an_order_whose_number_was_corrected_meanwhile_the_page_shows_the_way(
-    alice: Account, browser: Client
+    alice: Account, colleague: User, browser: Client
 ) -> None:
     order = make_order(alice, external_id="C-1")
     screen = take(browser, order)
@@ -770,9 +770,15 @@ def test_of_an_order_whose_number_was_corrected_meanwhile_the_page_shows_the_way
     for page in (pressed, browser.get(reload[1]), browser.get(f"{screen.address}edit/{order.id}/", follow=True)):
         assert f'<a href="{order_page(order)}">See the order: C-1, Alice' in page.content.decode()
         assert "Nothing is left to decide." not in page.content.decode()
+        assert f'action="{DESK}take/{order.id}/"' in page.content.decode()
+    called = claims.take(order.id, agent=colleague)
+    assert f"{DESK}take/" not in browser.get(reload[1]).content.decode()
+    claims.release(called)
     assert "The order&#x27;s phone number has changed." in browser.get(reload[1]).content.decode()
     assert f"{DESK}take/{order.id}/" in browser.get(order_page(order)).content.decode()
     assert browser.get(f"{screen.address}?order=x").status_code == 200
+    again = browser.post(f"{DESK}take/{order.id}/", follow=True)
+    assert "0661 22 33 44" in again.content.decode()
 
 
 def test_the_clock_of_a_web_host_decides_about_no_lease(
