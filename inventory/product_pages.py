@@ -142,7 +142,7 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's products by SKU; `after` is the last SKU of the page before."""
     form, status = SearchForm(request.GET), 200
     form.is_valid()
-    given = ProductFilter.chosen(request.GET)
+    given = _given(request)
     mine, chosen = _mine(request, account)
     after = request.GET.get("after", "").replace("\0", "")
     try:
@@ -162,6 +162,12 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "inventory/products.html", context, status=status)
 
 
+def _given(request: HttpRequest) -> dict[str, str]:
+    """The filters that the address sets. ProductFilter takes ASCII digits only; people type others too."""
+    given = ProductFilter.chosen(request.GET)
+    return given | {"stock_below": values.plain_integer(given["stock_below"])} if "stock_below" in given else given
+
+
 def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, catalog.Choice | None]:
     """The account's products, or those of the Choice that the address names, and that choice."""
     mine, chosen = Product.objects.filter(account=account), catalog.CHOICES.get(request.GET.get("only", ""))
@@ -172,7 +178,7 @@ def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, cata
 @require_safe
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """All products that match the list's filters, as CSV or XLSX that can be uploaded again; uses constant memory."""
-    given, mine = ProductFilter.chosen(request.GET), _mine(request, account)[0]
+    given, mine = _given(request), _mine(request, account)[0]
     around = batch_by_batch(account.id, given)
     try:
         found = product_files.batches(ProductFilter(given, mine).read(), around=around)

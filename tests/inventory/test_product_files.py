@@ -256,6 +256,7 @@ def test_the_list_is_downloaded_as_its_filters_leave_it(browser: Client, alice: 
     assert found("?q=rob") == ["ROB-01"]
     assert found("?q=robes") == []
     assert found("?is_active=false") == ["FOU-01"]
+    assert found("?stock_below=٥٠") == ["ROB-01"]
     assert browser.get("/account/products/download.csv?stock_below=few").url == "/account/products?stock_below=few"
 
 

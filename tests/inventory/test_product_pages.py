@@ -211,6 +211,7 @@ def test_the_list_is_searched_as_the_apis(browser: Client, robe: Product, alice:
     assert found(q="rob") == ["ROB-01"]
     assert found(is_active="false") == ["FOU-01"]
     assert found(stock_below="50", q="") == ["ROB-01"]
+    assert found(stock_below="٥٠") == found(stock_below="۵۰ ") == ["ROB-01"], "as Arabic keyboards type it"
     assert found(sku="ROB-01") == ["ROB-01"]
     assert found(updated_from="2999-01-01") == []
     assert browser.get(PAGE, {"stock_below": "few"}).status_code == 422
