@@ -286,7 +286,9 @@ def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(browser: Client)
 def test_a_closed_account_is_told_so_and_changes_nothing(alice: Account, browser: Client) -> None:
     row, _ = ApiKey.issue(alice, name="Shop")
     Account.objects.update(is_active=False)
-    assert "This account is closed" in browser.get("/account/keys").content.decode()
+    page = browser.get("/account/keys").content.decode()
+    assert "This account is closed: its keys do not work, and nothing can be changed any more." in page
+    assert '<a href="/account/data">Take out its data</a>' in page
     assert make_key(browser).url == "/account/"
     assert browser.post(f"/account/keys/{row.id}/revoke").url == "/account/"
     assert alice.api_keys.get().revoked_at is None

@@ -781,6 +781,7 @@ def test_people_of_a_closed_account_look_and_change_nothing_of_it(alice: Account
     alice.holder.deactivate()
     page = browser.get("/account/orders")
     assert (page.status_code, b"This account is closed" in page.content) == (200, True)
+    assert b"Take out its data" not in page.content, "that is up to its holder"
     assert browser.post("/account/webhooks", {"url": "https://203.0.114.1/"}).url == "/account/"
     assert not Webhook.objects.exists()
     assert browser.post("/account/sessions/end").url == "/account/sessions", "their own affair"

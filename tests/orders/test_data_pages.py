@@ -264,7 +264,7 @@ def test_the_page_gives_it_and_the_security_log_notes_it(browser: Client, alice:
 
 
 def test_the_holder_of_a_closed_account_takes_the_data_out_and_erases_nobody(browser: Client, alice: Account) -> None:
-    order_of(alice)
+    order_of(alice, Status.PENDING)
     Account.objects.update(is_active=False)
     everything = browser.post(f"{PAGE}/export", {"mode": "live"})
     assert len(unzipped(everything.streaming_content)["orders.csv"]) == 1
@@ -272,6 +272,9 @@ def test_the_holder_of_a_closed_account_takes_the_data_out_and_erases_nobody(bro
     assert b"Nadia Cherif" in b"".join(of_customer.streaming_content)
     assert browser.post(f"{PAGE}/erase", {"phone": PHONE}).url == "/account/"
     assert Order.objects.get().customer_name == "Nadia Cherif"
+    page = browser.get(PAGE, {"phone": PHONE}).content.decode()
+    assert "This account is closed: ask us to erase this customer." in page
+    assert "cancel it first" not in page
 
 
 def test_in_test_mode_it_is_the_twins_alone(browser: Client, alice: Account, twin: Account) -> None:
