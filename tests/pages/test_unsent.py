@@ -90,6 +90,38 @@ def test_what_was_refused_is_not_saved_yet(visited: Visit) -> None:
         page.get_by_role("link", name="Orders", exact=True).click()
 
 
+def test_a_refused_form_is_not_sent_again_by_going_back_to_its_page(visited: Visit) -> None:
+    """The browser would show an error page in its place, or ask whether to send the form once more."""
+    page = visited.page
+    for name, text in {"name": "Robe", "sku": "ROBE-1"}.items():
+        type_into(page, name, text)
+    page.get_by_role("button", name="Create the product").click()
+    expect(page.locator("[name=price][aria-invalid=true]")).to_be_visible()
+    type_into(page, "price", "2500")
+    page.get_by_role("button", name="Create the product").click()
+    expect(page.locator(".message.success")).to_be_visible()
+    with page.expect_request(lambda request: request.is_navigation_request()) as asked:
+        page.go_back()
+    assert (asked.value.method, asked.value.url) == ("GET", f"{visited.address}{NEW_PRODUCT}")
+    expect(page.locator("[name=sku]")).to_have_value("")
+    assert Product.objects.count() == 1
+
+
+def test_nor_by_reloading_it_which_asks_first_and_shows_what_is_stored_now(visited: Visit, alice: Account) -> None:
+    page, product = visited.page, factories.ProductFactory(account=alice, price=1200)
+    page.goto(f"/account/products/{product.id}")
+    Product.objects.update(price=77)
+    page.locator("[name=price]").fill("")
+    type_into(page, "price", "1300")
+    page.get_by_role("button", name="Save the product").click()
+    expect(page.locator("[name=price][aria-invalid=true]")).to_be_visible()
+    page.locator("[name=price]").click()
+    with visited.asked(leaves=True):
+        page.reload()
+    expect(page.locator("[name=price]")).to_have_value("77")
+    expect(page.locator("[aria-invalid=true]")).to_have_count(0)
+
+
 def test_nor_is_an_order_to_which_lines_were_added(visited: Visit) -> None:
     page = visited.page
     page.goto("/account/orders/new")

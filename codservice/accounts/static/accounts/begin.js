@@ -7,6 +7,7 @@
 (() => {
   const wrong = document.querySelector("main [aria-invalid=true]")
     ?? document.querySelector("main form :is(.problem, .errornote):not([hidden])");
+  if (wrong) history.replaceState(history.state, ""); // gone back to or reloaded, it is fetched and not sent again
   const said = document.querySelectorAll("main :is(.message[role=status], .new-key, .own-codes), .messagelist > li");
   const start = document.querySelector("[autofocus]");
   const first = wrong ?? said[0];
