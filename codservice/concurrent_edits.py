@@ -9,7 +9,11 @@ from django.db.models import Model
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
+from codservice.bidi import unturned
 from codservice.form_fields import Form
+from codservice.values import shortened
+
+MOST_SAID = 100  # characters of a value in a sentence
 
 
 def _read(field: forms.Field, shown: Any) -> Any:
@@ -25,7 +29,7 @@ class SinceShown(Form):
 
     When others have meanwhile changed a field to another value than the person's, or what was shown cannot be read, as
     on a page from before an upgrade, the form is refused once, so that nobody overwrites a change unknowingly. Sent
-    again, it is accepted.
+    again, it is accepted. The refusal says what is stored now, and fields that the person left alone show that.
     """
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -50,16 +54,33 @@ class SinceShown(Form):
 
     def clean(self) -> dict[str, Any]:
         others = {name: self._now.get(name) for name in self.changed_data if self._overwrites(name)}
-        if self._is_unreadable:
-            said = _("This page is out of date. Reload it and try again.")
-        else:
-            said = _("This has changed since you opened the page. Reload it to see how, or save again to replace it.")
-        for name in others:
-            self.add_error(name, said)
-        if others:  # for other fields, what was shown stays the same
+        for name, now in others.items():
+            self.add_error(name, self._said(name, now))
+        if others:
             self.data = self.data.copy()
-            self.data["seen"] = self._sign(self._shown | others)
+            others |= self._show_now()
+            self.data["seen"] = self._sign(self._shown | others)  # for other fields, what was shown stays the same
         return super().clean() or self.cleaned_data
+
+    def _said(self, name: str, now: Any) -> str:
+        if self._is_unreadable:
+            return _("This page is out of date. Reload it and try again.")
+        if now in ("", None) or isinstance(now, bool) or not self._is_simple(name):
+            return _("This has changed since you opened the page. Reload it to see how, or save again to replace it.")
+        said = _("This has changed since you opened the page. It is now “%(now)s”. Save again to replace it.")
+        return said % {"now": unturned(shortened(str(now), MOST_SAID))}
+
+    def _show_now(self) -> dict[str, Any]:
+        """Show the present values in the fields that the person left alone, and return them."""
+        names = (self._shown.keys() | self._now.keys()) & self.fields.keys() - set(self.changed_data)
+        kept = {name: self._now.get(name) for name in names if self._is_simple(name)}
+        for name, now in kept.items():
+            self.data[name] = "" if now is None else str(now)
+        return kept
+
+    def _is_simple(self, name: str) -> bool:
+        """Whether it is a text, a number or a box, and not chosen of several."""
+        return isinstance(self.fields[name], forms.CharField | forms.IntegerField | forms.BooleanField)
 
     def _overwrites(self, name: str) -> bool:
         if self._is_unreadable:

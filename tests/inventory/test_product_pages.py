@@ -123,6 +123,26 @@ def test_what_somebody_else_has_changed_stays_if_one_changes_something_else(brow
     assert (robe.name, robe.price, robe.is_active, robe.script) == ("Robe d'été", 1, False, "S, M")
 
 
+def test_a_form_refused_for_what_others_changed_shows_what_is_stored_now(browser: Client, robe: Product) -> None:
+    """Its errors say it, and fields that the person left alone have it. Saving again replaces nothing else."""
+    Product.objects.filter(id=robe.id).update(script="S, M")
+    sent = {**GOOD, "price": "4500", "script": "S, M, L", "seen": seen(browser, robe)}
+    others = {"price": 77, "name": "Robe <b>d'été</b>", "script": "x" * 500, "is_active": False}
+    Product.objects.filter(id=robe.id).update(**others)
+    answer = browser.post(f"{PAGE}/{robe.id}", sent)
+    form, text = answer.context["form"], answer.content.decode()
+    assert (answer.status_code, form.errors.keys()) == (422, {"name", "script"})
+    assert "Robe &lt;b&gt;d&#x27;été&lt;/b&gt;" in text
+    assert f"{'x' * 99}…" in text
+    assert {name: form[name].value() for name in GOOD} == {
+        "name": "Robe kabyle", "price": "77", "image_url": GOOD["image_url"], "script": "S, M, L", "is_active": False,
+    }  # fmt: skip
+    again = {name: form[name].value() for name in ("name", "price", "image_url", "script", "seen")}
+    assert browser.post(f"{PAGE}/{robe.id}", again).status_code == 302
+    robe.refresh_from_db()
+    assert (robe.name, robe.price, robe.script, robe.is_active) == ("Robe kabyle", 77, "S, M, L", False)
+
+
 def test_what_a_form_would_tidy_has_not_changed_by_that(browser: Client, robe: Product) -> None:
     """Such as a text of invisible characters, which the API takes."""
     Product.objects.filter(id=robe.id).update(script="\u200b")
