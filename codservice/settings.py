@@ -187,7 +187,9 @@ try:
         _secrets = secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
         if not _secrets:
             raise EnvError(
-                "SECRET_KEY is not set. Set it to 50 random characters, and ENCRYPTION_KEYS to a Fernet key."
+                f"SECRET_KEY is not set, and there is no {Layout(DATA_DIR).secrets}. With `make run`, start it once"
+                " with this DATA_DIR, or set the DATA_DIR that it uses. In production, set SECRET_KEY and"
+                " ENCRYPTION_KEYS to the service's own; a new service needs 50 random characters and a Fernet key."
             )
         SECRET_KEY = _secrets["SECRET_KEY"]
         ENCRYPTION_KEYS = _secrets["ENCRYPTION_KEYS"].split(",")

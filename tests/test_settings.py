@@ -258,6 +258,8 @@ def test_a_production_without_secrets_does_not_start(tmp_path):
     assert "SECRET_KEY" in result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == [], "and makes up none"
+    # Nor does it lead a `make run` with a PostgreSQL of one's own, whose folder is another, to new keys.
+    assert f"there is no {tmp_path / 'secrets.env'}. With `make run`, start it once with this DATA_DIR" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["ENCRYPTION_KEYS", "ENCRYPTION_KEYS_FILE"])
