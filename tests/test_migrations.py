@@ -490,7 +490,14 @@ def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_
     assert ("orders", BUILDS_INDEXES) in MigrationRecorder(first).applied_migrations()
 
 
-def test_one_migrates_at_a_time(late):
+@pytest.fixture(params=["PostgreSQL", "PgBouncer"])
+def pooled(request, monkeypatch):
+    """Whether what is set for a session would be lost."""
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", request.param == "PgBouncer")
+    return request.param == "PgBouncer"
+
+
+def test_one_migrates_at_a_time(late, pooled):
     """Each of several hosts may start with `migrate`."""
     at_once(3, lambda _: call_command("migrate", verbosity=0, stderr=StringIO()))
 
@@ -498,10 +505,42 @@ def test_one_migrates_at_a_time(late):
     assert counted(late) == FIRST_COUNTS
 
 
-def test_one_makes_a_new_database_at_a_time(scratch):
+def test_one_makes_a_new_database_at_a_time(scratch, pooled):
     at_once(3, lambda _: call_command("migrate", verbosity=0, stderr=StringIO()))
 
     assert checks.migrations() == ""
+
+
+def test_behind_pgbouncer_it_tells_of_the_limits_there_when_there_is_something_to_do(scratch, pooled):
+    for is_new in (True, False):
+        call_command("migrate", verbosity=0, stderr=(said := StringIO()))
+        assert ("PostgreSQL's own address in DATABASE_URL" in said.getvalue()) is (pooled and is_new)
+        assert checks.migrations() == ""
+
+
+def test_whoever_migrates_behind_pgbouncer_holds_up_no_index_of_its_own(scratch, impatient, monkeypatch):
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
+    call_command("migrate", verbosity=0, stderr=StringIO())
+    call_command("migrate", "orders", "0023", verbosity=0, stderr=(said := StringIO()))  # which builds one anew
+
+    assert "could not get a lock" not in said.getvalue()
+
+
+def test_who_is_in_the_way_behind_pgbouncer_is_not_taken_for_whoever_migrates(late, other, impatient, monkeypatch):
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
+    monkeypatch.setattr(migrate, "PAUSE", 1.1)
+    with late.cursor() as cursor:  # the role's limit, as it is for a session
+        cursor.execute("SET lock_timeout = '200ms'")
+    other.execute(f"SELECT count(*) FROM {CHANGED}")
+
+    class Said(StringIO):
+        def write(self, text):
+            other.rollback()
+            other.execute(f"SELECT count(*) FROM {CHANGED}")  # a younger transaction than the one that holds the lock
+            return super().write(text)
+
+    with pytest.raises(CommandError, match=r"in 2 tries \(process \d+, “psql”, has had"):
+        call_command("migrate", verbosity=0, stderr=Said())
 
 
 def test_keys_keep_what_they_could_do_when_a_part_of_it_gets_a_scope_of_its_own(first):

@@ -7,6 +7,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import LockNotAvailable
 
 from codservice import commands
@@ -19,10 +20,11 @@ LOCK_TIMEOUT = "2s"
 TRIES = 10
 PAUSE = 3.0  # seconds
 
-# The longest open transaction, which probably holds the lock.
+# The longest open transaction but our own, which probably holds the lock.
 _OLDEST = """
 SELECT pid, application_name, EXTRACT(EPOCH FROM now() - xact_start)::int FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
+    AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = %s)
 ORDER BY xact_start LIMIT 1
 """
 # Left behind by an interrupted CREATE or DROP INDEX CONCURRENTLY, and in the way of the next attempt.
@@ -41,7 +43,11 @@ class Command(commands.Command, migrate.Command):
 Only one runs at a time; others wait for it. A migration that cannot get a lock within {LOCK_TIMEOUT} leaves at most an
 index half built, lets waiting requests through and is tried again, up to {TRIES} times in all. It is safe to interrupt
 and to run again.
-A new database gets the tables of most migrations at once."""
+A new database gets the tables of most migrations at once.
+
+Behind PgBouncer the role's limits hold, and a migration that takes longer than its statement_timeout fails. So give
+this command PostgreSQL's own address, with DATABASE_PGBOUNCER off; and if `make run` uses PgBouncer, before you start
+it with a new version, since it migrates where its DATABASE_URL leads."""
     examples = "migrate --plan\nmigrate\nmigrate orders 0005"
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -49,6 +55,12 @@ A new database gets the tables of most migrations at once."""
         if options["plan"] or options["check_unapplied"]:
             return super().handle(*args, **options)
         with self._alone(connection):
+            if _is_pooled(connection) and (options["app_label"] or _is_behind(connection)):
+                self.say(
+                    "This migrates through PgBouncer, where a migration that takes longer than the role's"
+                    " statement_timeout fails. Then run `manage.py migrate` with PostgreSQL's own address in"
+                    " DATABASE_URL and DATABASE_PGBOUNCER=false."
+                )
             if options["app_label"] is None and dumps.is_empty():
                 if fault := new_database.fault():
                     raise CommandError(fault)
@@ -75,28 +87,37 @@ A new database gets the tables of most migrations at once."""
     def _alone(self, connection: BaseDatabaseWrapper) -> Iterator[None]:
         """Hold the advisory lock, and set limits for this work, both for this session.
 
-        PgBouncer in transaction mode has no sessions. Behind it the role's limits apply, and whoever migrates must take
-        care that nobody else does.
+        PgBouncer in transaction mode has no sessions. Behind it the role's limits apply, and an open transaction of
+        another connection holds the lock, for as long as PgBouncer lets it be idle.
         """
-        if connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
+        pooled = _is_pooled(connection)
+        holder = connection.copy() if pooled else connection
+        try:
+            if pooled:
+                holder.set_autocommit(False)
+            self._take_lock(holder, "pg_try_advisory_xact_lock" if pooled else "pg_try_advisory_lock")
+            if not pooled:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
+                    cursor.execute("SET statement_timeout = 0")  # an index of a large table takes its time
             yield
-            return
+        finally:
+            holder.close()  # releases its locks and limits, even when it is broken
+
+    def _take_lock(self, holder: BaseDatabaseWrapper, function: str) -> None:
         said = False
-        with connection.cursor() as cursor:
-            while True:  # a statement waiting in the database would hold up CREATE INDEX CONCURRENTLY
-                cursor.execute("SELECT pg_try_advisory_lock(%s)", [_MIGRATING])
+        while True:  # a statement waiting in the database would hold up CREATE INDEX CONCURRENTLY
+            with holder.cursor() as cursor:
+                # Without parameters: with them the transaction would keep its snapshot, for which such an index waits.
+                cursor.execute(f"SELECT {function}({_MIGRATING})")
                 if cursor.fetchone()[0]:
-                    break
-                if not said:
-                    self.say("Another migrate is running. Waiting for it.")
-                    said = True
-                time.sleep(0.5)
-            try:
-                cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
-                cursor.execute("SET statement_timeout = 0")  # an index of a large table takes its time
-                yield
-            finally:
-                connection.close()  # releases its locks and limits, even when it is broken
+                    return
+            if not holder.get_autocommit():
+                holder.rollback()
+            if not said:
+                self.say("Another migrate is running. Waiting for it.")
+                said = True
+            time.sleep(0.5)
 
     def _drop_half_built(self, connection: BaseDatabaseWrapper) -> None:
         with connection.cursor() as cursor:
@@ -106,6 +127,15 @@ A new database gets the tables of most migrations at once."""
 
     def _oldest(self, connection: BaseDatabaseWrapper) -> str:
         with connection.cursor() as cursor:
-            cursor.execute(_OLDEST)
+            cursor.execute(_OLDEST, [_MIGRATING])
             row = cursor.fetchone()
         return f" (process {row[0]}, “{row[1]}”, has had a transaction open for {row[2]} s)" if row else ""
+
+
+def _is_pooled(connection: BaseDatabaseWrapper) -> bool:
+    return bool(connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"])  # DATABASE_PGBOUNCER
+
+
+def _is_behind(connection: BaseDatabaseWrapper) -> bool:
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
