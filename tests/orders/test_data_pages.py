@@ -293,6 +293,7 @@ def test_the_command_writes_it(alice: Account, tmp_path: Path) -> None:
     file = tmp_path / "alice.zip"
     call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
     assert len(unzipped([file.read_bytes()])["orders.csv"]) == 1
+    assert SecurityEntry.objects.get(action="exported").by == "command"
     with pytest.raises(CommandError, match="exists"):
         call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
 
@@ -314,6 +315,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_half_of_it(
         with pytest.raises(CommandError, match="No space left"):
             call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
         assert not file.exists()
+    assert not SecurityEntry.objects.filter(action="exported").exists(), "what nobody has got"
 
 
 # --- One customer ----------------------------------------------------------------------------------------------------

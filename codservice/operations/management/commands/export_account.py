@@ -15,8 +15,8 @@ class Command(commands.Command):
     help = """Write all data of an account into one ZIP file: a CSV file for each table, test mode's in `test`.
 
 It contains no keys or signing secrets. Times have their UTC offset, and amounts are in DZD. Runs in constant memory
-beside the service, and the security log notes it. Only its owner can read the file. An interrupted export leaves no
-file; one that is killed leaves FILE.part."""
+beside the service, and the security log notes it once it is written. Only its owner can read the file. An interrupted
+export leaves no file; one that is killed leaves FILE.part."""
     examples = "export_account yasmine.zip --account yasmine@example.dz"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -27,10 +27,10 @@ file; one that is killed leaves FILE.part."""
         account = find_account(options["account"])
         try:
             with new_file(file) as draft:
-                security_log.note_account(security_log.Action.EXPORTED, account)
                 with draft.open("wb") as zip_file:
                     for piece in account_export.stream(account):
                         zip_file.write(piece)
+                security_log.note_account(security_log.Action.EXPORTED, account)
         except FileExistsError as error:
             raise CommandError(f"{error.filename} already exists. Choose another name.") from None
         except OSError as error:
