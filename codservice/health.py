@@ -66,7 +66,8 @@ def _broker_problem() -> str:
         start = "Redis, and check REDIS_URL" if is_set("REDIS_URL") else f"`make run` with DATA_DIR={settings.DATA_DIR}"
         return f"does not answer. Start {start}."
     except redis.RedisError as error:
-        return f"accepts no writes ({error}). Is it a replica, or is its memory full? Check Redis and REDIS_URL."
+        said = str(error).removesuffix(".")
+        return f"accepts no writes ({said}). Is it a replica, or is its memory full? Check Redis and REDIS_URL."
     return ""
 
 

@@ -112,6 +112,7 @@ def test_with_a_broker_that_answers_and_takes_no_writes_it_is_not_ready(client, 
         answer = client.get("/readyz")
         assert answer.status_code == 503
         assert answer.json()["broker"].startswith("accepts no writes (")
+        assert ".)" not in answer.json()["broker"], "Redis ends its own sentence"
         broker.accept()
         assert client.get("/readyz").json()["broker"] == "ok"
 
