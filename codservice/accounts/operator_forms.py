@@ -6,7 +6,9 @@ from django import forms
 from django.contrib.auth import forms as auth_forms
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxLengthValidator
 from django.db import transaction
+from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -88,7 +90,13 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
 
     def _get_validation_exclusions(self) -> set[str]:
         """Validate a new username only: an address may have signs that Django's validator of usernames refuses."""
-        return super()._get_validation_exclusions() | ({"username"} - set(self.changed_data))
+        is_typed = "username" in self.changed_data and not self._is_named_by_address
+        return super()._get_validation_exclusions() | (set() if is_typed else {"username"})
+
+    @cached_property
+    def _is_named_by_address(self) -> bool:
+        """Whether the username is the address, as with all merchants' people, and the operator has left it so."""
+        return "username" not in self.changed_data and self.kept["username"].lower() == self.kept["email"].lower()
 
     def clean_username(self) -> str:
         """Reject a new name that is another's but for case, or another's address. An existing one may stay."""
@@ -103,12 +111,19 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         email = str(self.cleaned_data["email"])
         if "email" in self.changed_data and email:
             mails.validate_address(email)
+            if self._is_named_by_address:
+                MaxLengthValidator(merchants.MAX_EMAIL)(email)
             if User.with_name(email).exclude(pk=self.instance.pk).exists():
-                raise ValidationError(_("Somebody already signs in with this address."))
+                raise ValidationError(
+                    _("Somebody already signs in with this address. Use another, or first change theirs under People.")
+                )
         return email
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
+        if self._is_named_by_address and "email" in self.changed_data and data.get("email"):
+            data["username"] = data["email"]  # the old address lets nobody in any more, and others may have it
+            self.changed_data.append("username")
         works_here = data.get("is_staff") or data.get("is_superuser") or data.get("groups")
         if works_here and self._works_for_a_merchant():
             raise ValidationError(_("This person works for a merchant. Create another sign-in for their work here."))

@@ -62,7 +62,6 @@ def give_one_time_password(user: User) -> str:
 
 
 def note_changes(user: User, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Note in the security log what each field of `after` was, and what it is."""
-    for name, value in after.items():
-        said = f"{before[name] or '–'} → {value or '–'}"
+    """Note in the security log what each field of `after` was, and what it is: once what is the same of several."""
+    for said in dict.fromkeys(f"{before[name] or '–'} → {value or '–'}" for name, value in after.items()):
         security_log.note_person(Action.PERSON, user, target=f"{user.username}: {said}")

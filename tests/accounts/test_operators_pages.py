@@ -293,6 +293,45 @@ def test_nobody_gets_anothers_address_as_a_name_or_the_reverse(operator: Client,
     assert operator.post(of_alice, {"username": taken, "email": "Alice@Shop.example"}).status_code == 302
 
 
+@pytest.mark.parametrize("new", ["new@shop.dz", "O'Brien@shop.dz"])
+def test_whoever_is_named_by_their_address_signs_in_with_the_new_one_only(
+    operator: Client, alice: Account, new: str
+) -> None:
+    User.objects.filter(pk=alice.holder_id).update(username="old@shop.dz", email="Old@shop.dz")
+    there, form = page("accounts_user_change", alice.holder_id), {"username": "old@shop.dz", "is_active": "on"}
+    assert operator.post(there, form | {"email": new}).status_code == 302
+    assert User.meant_by("old@shop.dz") is None
+    assert User.meant_by(new.lower()) == alice.holder
+    assert Client().login(username=new, password=factories.PASSWORD)
+    assert not User.with_name("old@shop.dz").exists(), "it is free for somebody else"
+
+    assert operator.post(there, form | {"username": new, "email": ""}).status_code == 302
+    alice.holder.refresh_from_db()
+    assert (alice.holder.username, alice.holder.email) == (new, ""), "without an address, the name stays"
+
+
+def test_an_address_that_cannot_be_the_name_too_is_refused_at_its_field(operator: Client, alice: Account) -> None:
+    karim = factories.AgentFactory(username="karim@shop.dz")
+    there = page("accounts_user_change", alice.holder_id)
+    form = {"username": alice.holder.username, "is_active": "on"}
+    for address, said in (
+        ("Karim@shop.dz", "Use another, or first change theirs under People."),
+        (f"{'a' * 60}@{'.'.join(['b' * 60] * 2)}.dz", "at most 150 characters"),
+    ):
+        refused = operator.post(there, form | {"email": address})
+        assert list(refused.context["adminform"].form.errors) == ["email"]
+        assert said in text_of(refused)
+    alice.holder.refresh_from_db()
+    assert alice.holder.username == alice.holder.email == form["username"]
+
+    there = page("accounts_user_change", karim.pk)
+    form = {"username": karim.username, "is_active": "on", "is_staff": "on"}
+    for address in ("k@shop.dz", "karim@other.dz"):
+        assert operator.post(there, form | {"email": address}).status_code == 302
+    karim.refresh_from_db()
+    assert (karim.username, karim.email) == ("karim@shop.dz", "karim@other.dz"), "a name that was not their address"
+
+
 def test_a_persons_name_is_kept_as_every_other_text(operator: Client) -> None:
     person = factories.AgentFactory(username="karim")
     there, form = page("accounts_user_change", person.pk), {"username": "karim", "is_staff": "on", "is_active": "on"}
