@@ -21,6 +21,9 @@ class ConsoleLoginForm(LoginForm, AdminAuthenticationForm):
     """Lets in only staff; a merchant's correct password is answered like a wrong one."""
 
     is_of_staff = True
+    about_code = _(
+        "Only if you have turned codes on. Lost your phone? Your supervisor, or an operator, can turn them off."
+    )
 
 
 class MoveForm(Form):

@@ -71,23 +71,27 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
 
     code = forms.CharField(
         label=_("One-time code"),
-        help_text=_("Only if you have turned codes on."),
         required=False,
         max_length=10,
         widget=CODE_WIDGET,
     )
     is_of_staff = False  # True at the console, the only door for staff who have turned codes on
+    about_code = _(
+        "Only if you have turned codes on. Lost your phone? The holder of your account, or we, can turn them off."
+    )
+    asks_for_code = False  # whether nothing was wrong, and a code is asked for next
     error_messages = {"invalid_login": _("The username or the password is wrong. Check upper and lower case.")}
 
     def __init__(self, request: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
         self.fields["username"].label = _("Username or e-mail")
         self.fields["username"].widget.attrs |= {"autocomplete": "username", "dir": "ltr"}
+        self.fields["code"].help_text = self.about_code
 
     def add_error(self, field: str | None, error: Any) -> None:
         """Focus the field that an error of the whole form is about; both pages give the error the id `refused`.
 
-        That is the username or, when only the code is wrong, the password, which must be typed again.
+        That is the username or, when only the code is wrong or missing, the password, which must be typed again.
         """
         super().add_error(field, error)
         if field is None:
@@ -130,11 +134,13 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
         if user.is_staff and not self.is_of_staff:
             raise ValidationError(_("You use one-time codes: sign in at the console."), code="codes")
         code = self.cleaned_data.get("code", "")
-        if code and (wait := one_time_codes.wait(user)):
+        if not code:  # the field is folded away at first, so none is no guess
+            self.asks_for_code = True
+            raise ValidationError(_("Type your password again, and the code that your phone shows."), code="codes")
+        if wait := one_time_codes.wait(user):
             raise TooManyTries(wait)
-        if not code or not one_time_codes.accept(user, code):  # the field is folded away at first, so none is no guess
-            text = _("The one-time code is missing, wrong or already used. Use the next one.")
-            raise ValidationError(text, code="codes")
+        if not one_time_codes.accept(user, code):
+            raise ValidationError(_("The one-time code is wrong or already used. Use the next one."), code="codes")
 
 
 class ChosenPassword(Form, auth_forms.SetPasswordForm):

@@ -102,12 +102,20 @@ def test_the_phone_that_makes_the_codes_may_show_the_page(agent: User, alice: Ac
 
 
 def test_signing_in_asks_for_the_code(with_codes: User) -> None:
-    for data in ({}, {"code": "000000"}, {"code": "x"}, {"code": "٣" * 6}):
+    for data in ({"code": "000000"}, {"code": "x"}, {"code": "٣" * 6}):
         response = sign_in(**data)
         assert response.status_code == 200
-        assert b"one-time code is missing" in response.content
+        assert b"one-time code is wrong" in response.content
         end_wait()
     assert sign_in(code=code_of(with_codes)).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("door", "said"),
+    [("/account/login", "The holder of your account, or we, can"), (LOGIN, "Your supervisor, or an operator, can")],
+)
+def test_every_login_says_who_helps_without_the_phone(door: str, said: str, client: Client, db: None) -> None:
+    assert f"Lost your phone? {said} turn them off." in client.get(door).content.decode()
 
 
 def test_a_code_is_taken_once(with_codes: User) -> None:
@@ -121,7 +129,8 @@ def test_a_code_is_taken_once(with_codes: User) -> None:
 def test_a_right_code_without_the_password_tells_nothing(with_codes: User) -> None:
     response = sign_in(password="wrong", code=code_of(with_codes))
     assert b"password is wrong" in response.content
-    assert b"one-time code is missing" not in response.content
+    assert b"one-time code is wrong" not in response.content
+    assert b"the code that your phone shows" not in sign_in(password="wrong").content
     assert sign_in(code=code_of(with_codes)).status_code == 302  # and the code is not used up
 
 
@@ -180,9 +189,12 @@ def test_the_wait_ends_when_codes_are_turned_off(with_codes: User) -> None:
 
 
 def test_a_missing_code_is_no_wrong_one(with_codes: User) -> None:
-    """The login shows the field for it only when one was missing."""
+    """Nothing was wrong, so it is asked for without a reproach."""
     for data in ({}, {"code": " "}):
-        assert b"one-time code is missing" in sign_in(**data).content
+        page = sign_in(**data).content
+        assert b'<p class="asked">Type your password again, and the code that your phone shows.</p>' in page
+        assert b"errornote" not in page
+        assert b"Error:" not in page
     assert TOTPDevice.objects.get().throttling_failure_count == 0
     assert sign_in(code=code_of(with_codes)).status_code == 302
 

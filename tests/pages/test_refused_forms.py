@@ -68,16 +68,19 @@ def test_so_has_a_supervisors(visit: Callable[..., Visit], alice: Account) -> No
 def test_what_is_wrong_with_a_sign_in_is_said_of_the_field_where_it_begins_anew(
     visit: Callable[..., Visit], alice: Account
 ) -> None:
-    """When only the code is wrong, that is the password: the username is still there."""
+    """When only the code is missing or wrong, that is the password: the username is still there."""
     page, agent = visit().page, factories.AgentFactory()
     for door, person in (("/account/login", alice.holder), ("/console/login/", agent)):
         TOTPDevice.objects.create(user=person)
         page.goto(door)
-        for password, said, first in (
-            ("wrong", "The username or the password is wrong.", "username"),
-            (PASSWORD, "The one-time code is missing, wrong or already used.", "password"),
+        for password, code, said, first in (
+            ("wrong", "", "The username or the password is wrong.", "username"),
+            (PASSWORD, "", "Type your password again, and the code that your phone shows.", "password"),
+            (PASSWORD, "x", "The one-time code is wrong or already used.", "password"),
         ):
             page.locator("[name=username]").fill(person.username)
+            if code:
+                page.locator("[name=code]").fill(code)
             page.locator("[name=password]").fill(password)
             page.locator("[name=password]").press("Enter")
             expect(page.get_by_text(said)).to_be_visible()
