@@ -58,8 +58,8 @@ class SinceShown(Form):
             self.add_error(name, self._said(name, now))
         if others:
             self.data = self.data.copy()
-            others |= self._show_now()
-            self.data["seen"] = self._sign(self._shown | others)  # for other fields, what was shown stays the same
+            self.data["seen"] = self._sign(self._shown | others)  # for other fields, what was shown at first
+            self._show_now()
         return super().clean() or self.cleaned_data
 
     def _said(self, name: str, now: Any) -> str:
@@ -70,13 +70,12 @@ class SinceShown(Form):
         said = _("This has changed since you opened the page. It is now “%(now)s”. Save again to replace it.")
         return said % {"now": unturned(shortened(str(now), MOST_SAID))}
 
-    def _show_now(self) -> dict[str, Any]:
-        """Show the present values in the fields that the person left alone, and return them."""
-        names = (self._shown.keys() | self._now.keys()) & self.fields.keys() - set(self.changed_data)
-        kept = {name: self._now.get(name) for name in names if self._is_simple(name)}
-        for name, now in kept.items():
-            self.data[name] = "" if now is None else str(now)
-        return kept
+    def _show_now(self) -> None:
+        """Show the present values in the fields that the person left alone."""
+        for name in self._now.keys() & self.fields.keys() - set(self.changed_data):
+            if self._is_simple(name):
+                now = self._now[name]
+                self.data[name] = "" if now is None else str(now)
 
     def _is_simple(self, name: str) -> bool:
         """Whether it is a text, a number or a box, and not chosen of several."""

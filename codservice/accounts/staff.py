@@ -63,5 +63,6 @@ def give_one_time_password(user: User) -> str:
 
 def note_changes(user: User, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Note in the security log what each field of `after` was, and what it is: once what is the same of several."""
-    for said in dict.fromkeys(f"{before[name] or '–'} → {value or '–'}" for name, value in after.items()):
+    changes = [(before[name], value) for name, value in after.items() if value != before[name]]
+    for said in dict.fromkeys(f"{former or '–'} → {value or '–'}" for former, value in changes):
         security_log.note_person(Action.PERSON, user, target=f"{user.username}: {said}")
