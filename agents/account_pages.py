@@ -77,7 +77,9 @@ def script(request: HttpRequest, account: Account) -> HttpResponse:
         if "preview" not in request.POST:
             rules.save(form, account)
             messages.success(request, _("Agents will see it from the next call."))
+            rules.warn_of_placeholders(request, form)
             return redirect("account-script")
+        rules.warn_of_placeholders(request, form)
         texts = {"fr": form.cleaned_data["script_fr"], "ar": form.cleaned_data["script_ar"]}
     read = [
         (language, scripts.example(text, language=language, shop=account.name))

@@ -27,6 +27,7 @@ PLACEHOLDERS = {
 }
 _MEANING = {word: meaning for meaning, words in PLACEHOLDERS.items() for word in words}
 _PLACEHOLDER = re.compile("{ *(" + "|".join(map(re.escape, _MEANING)) + ") *}", re.IGNORECASE | re.ASCII)
+_WORD_IN_BRACES = re.compile(r"{ *([^\W\d_][^{}\n]{,39}?) *}")
 MOST_SAID = 5 * MAX_SCRIPT  # characters of a filled-in text, which may name the products two hundred times
 HINT = _("You can use these words, which are filled in for each order: %(words)s.")
 
@@ -57,6 +58,11 @@ def of_order(order: Order, lines: Sequence[OrderItem], *, french: str, arabic: s
         replace(script, text=_filled(script.text, words[language]))
         for script, language in zip(found, languages, strict=True)
     ]
+
+
+def not_filled_in(text: str) -> list[str]:
+    """What stands in braces like a placeholder but is none, with its braces: agents would read it as it is."""
+    return [found[0] for found in _WORD_IN_BRACES.finditer(text) if found[1].lower() not in _MEANING]
 
 
 def _words(order: Order, lines: Sequence[OrderItem], language: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from codservice.accounts.security_log import Action
 from codservice.bidi import unturned
 from codservice.concurrent_edits import RowSinceShown
 from codservice.form_fields import FreeText
+from codservice.i18n_tags import listed
 from codservice.long_lists import BoundedPaginator
 from orders.models import Order, Status
 
@@ -136,6 +137,14 @@ def save(form: RowSinceShown, account: Account) -> None:
                 security_log.note_account(action, account)
 
 
+def warn_of_placeholders(request: HttpRequest, form: ScriptForm) -> None:
+    """Tell the person of placeholders that do not exist. They may be meant, so nothing is refused."""
+    texts = (form.cleaned_data[name] for name in ScriptForm.Meta.fields)
+    if unknown := dict.fromkeys(word for text in texts for word in scripts.not_filled_in(text)):
+        text = _("Agents will read this as it stands, because it is none of the words that are filled in: %(words)s.")
+        messages.warning(request, text % {"words": listed(map(unturned, unknown))})
+
+
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
     typed = values.looked_for(request.GET.get("q", ""))
@@ -153,6 +162,7 @@ def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
     if form.is_valid():
         save(form, account)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(account.name)})
+        warn_of_placeholders(request, form)
         return redirect("admin:rules")
     title = _("Calling rules of %(name)s") % {"name": unturned(account.name)}
     status = 422 if form.errors else 200

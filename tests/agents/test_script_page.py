@@ -53,6 +53,14 @@ def test_how_it_reads_is_shown_and_not_saved(browser: Client) -> None:
     assert "Bonjour {nom}</textarea>" in text
 
 
+def test_a_misspelt_placeholder_is_told(browser: Client) -> None:
+    form = {"script_fr": "Bonjour { Nom } : {produits}, {<b>x} {somme}", "script_ar": "{الإسم} {المنتج} {produits}"}
+    for answer in (browser.post(PAGE, form | {"preview": "1"}), browser.post(PAGE, form, follow=True)):
+        assert "none of the words that are filled in: {produits}, \u2068{الإسم}\u2069.<" in answer.content.decode()
+    answer = browser.post(PAGE, {"script_fr": FRENCH, "script_ar": ARABIC}, follow=True)
+    assert "none of the words" not in answer.content.decode()
+
+
 @pytest.mark.parametrize(
     "text",
     ["<script>alert(1)</script>", "{{ request.user }}", "{% debug %}", "{name.__class__}", "%(name)s", "{0}", "{"],

@@ -140,3 +140,5 @@ def test_supervisors_write_it(alice: Account, supervisor: User) -> None:
     rules = CallingRules.objects.get(account=alice)
     assert (rules.script_fr, rules.script_ar) == ("Bonjour {nom}\n{produit}", "سلام")
     assert client.post(address, form | {"script_fr": "x" * 2001}).status_code == 422
+    answer = client.post(address, form | {"script_fr": "Bonjour {clients}"}, follow=True)
+    assert "none of the words that are filled in: {clients}." in answer.content.decode()
