@@ -219,12 +219,13 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         Account.lock(account.id)  # or others could change the record after it is compared with what was shown
         shown = get_object_or_404(mine, id=id)
         form = ProductChangeForm(request.POST, product=shown)
-        if not form.is_valid():
-            return _page(request, shown, form=form)
-        draft = catalog.Draft(shown.sku, **form.changes)
-        (saved,) = catalog.save(account.id, [draft], actor=Actor.of_merchant(request.user), sets_stock=False)
-        if saved.done is not catalog.Done.UNCHANGED:
-            _note(account, id, shown.sku)
+        if form.is_valid():
+            draft = catalog.Draft(shown.sku, **form.changes)
+            (saved,) = catalog.save(account.id, [draft], actor=Actor.of_merchant(request.user), sets_stock=False)
+            if saved.done is not catalog.Done.UNCHANGED:
+                _note(account, id, shown.sku)
+    if form.errors:
+        return _page(request, shown, form=form)
     messages.success(request, _("The product is saved."))
     return redirect("account-product", id=id)
 

@@ -305,7 +305,7 @@ SELECT locked.*, (SELECT clock_timestamp() FROM locked HAVING count(*) > 0) AS c
 def lock(orders: QuerySet[Order], most: int | None = None) -> list[Order]:
     """Lock the rows of the orders, or of the first `most` by key, and return these.
 
-    `order.now` is the time of the coming change: the database's time, and never before the last change.
+    `order.now` is the time of the coming change: the database's time, and never before the last move or edit.
     """
     try:
         locking, parameters = orders.order_by("id").select_for_update(of=("self",))[:most].query.sql_with_params()
