@@ -181,18 +181,35 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     )
 
 
-# Files of which rows were refused, unless one of their kind with the same headings came once they had ended, and was
-# taken in whole: that one brought the rows again. A file with other headings comes from elsewhere. The first half of a
-# fingerprint is that of the headings, without those that a report adds. Rows are kept for some weeks.
+# Refused rows of files that did not come again. The row of an order with a number did when an order with the number was
+# imported since, or when it was refused once more, which that file is told of. Any other did when a file of its kind
+# with the same headings came once its own had ended, and was taken in whole; a file with other headings comes from
+# elsewhere. Such a file also brings the rows again of orders that were there before. The first half of a fingerprint is
+# that of the headings, without those that a report adds. Rows are kept for some weeks.
 _REFUSED = """
-SELECT upload.id, upload.name, refused.count, sum(refused.count) OVER () FROM uploads_upload upload
-CROSS JOIN LATERAL (SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = upload.id) AS refused
-WHERE upload.account_id = %(account)s AND upload.kind = ANY(%(kinds)s) AND upload.finished_at IS NOT NULL
-AND refused.count > 0 AND NOT EXISTS (
-    SELECT FROM uploads_upload later
-    WHERE later.account_id = %(account)s AND later.kind = upload.kind AND later.status = 'done'
-        AND later.created_at > upload.finished_at AND left(later.headings, 32) = left(upload.headings, 32)
-) ORDER BY upload.id DESC LIMIT %(shown)s
+WITH file AS (
+    SELECT upload.*, EXISTS (
+        SELECT FROM uploads_upload later
+        WHERE later.account_id = %(account)s AND later.kind = upload.kind AND later.status = 'done'
+            AND later.created_at > upload.finished_at AND left(later.headings, 32) = left(upload.headings, 32)
+    ) AS came_again
+    FROM uploads_upload upload
+    WHERE upload.account_id = %(account)s AND upload.kind = ANY(%(kinds)s) AND upload.finished_at IS NOT NULL
+)
+SELECT file.id, file.name, refused.count, sum(refused.count) OVER () FROM file CROSS JOIN LATERAL (
+    SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = file.id AND NOT CASE
+        WHEN file.kind <> 'orders' OR row.name = '' THEN came_again
+        ELSE EXISTS (
+            SELECT FROM orders_order o WHERE o.account_id = %(account)s AND o.external_id = row.name
+                AND (came_again OR o.created_at > file.finished_at)
+        ) OR EXISTS (
+            SELECT FROM uploads_refusedrow more JOIN uploads_upload later ON later.id = more.upload_id
+            WHERE more.account_id = %(account)s AND more.name = row.name AND more.name <> ''
+                AND later.id > file.id AND later.kind = file.kind
+        )
+    END
+) AS refused
+WHERE refused.count > 0 ORDER BY file.id DESC LIMIT %(shown)s
 """
 
 

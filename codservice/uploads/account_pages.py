@@ -324,6 +324,9 @@ def discard(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             back=reverse("account-upload", args=[id]),
         )
     with transaction.atomic():
+        # Those of earlier files about the same: they count again as soon as these are gone.
+        earlier = RefusedRow.objects.filter(account=account, upload__lt=id, upload__kind=shown.kind)
+        earlier.filter(name__in=rows.exclude(name="").values("name")).delete()
         if rows.delete()[0]:
             security_log.note(Action.ROWS_DISCARDED, target=shown.name, target_id=id, account_id=account.id)
     messages.success(request, gettext("The refused rows are discarded."))

@@ -156,13 +156,21 @@ class Block(models.Model):
 
 
 class RefusedRow(models.Model):
-    """A refused row as it was in the file, and why: `faults` is a list of [column, [sentence, …]]."""
+    """A refused row as it was in the file, and why: `faults` is a list of [column, [sentence, …]].
+
+    `name` is its entry's `Intake.name_of`: an order's number or a product's SKU; empty if it has none.
+    """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="refused_rows", db_index=False)
     line = models.PositiveIntegerField()
+    name = models.CharField(max_length=64, default="", db_default="")
     cells = ArrayField(models.TextField())
     faults = models.JSONField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["upload", "line"], name="a_row_is_refused_once")]
+        indexes = [
+            # For the home page, which tells of an order once, however often it was refused.
+            models.Index(fields=["account", "name"], condition=~Q(name=""), name="refused_rows_by_name")
+        ]

@@ -327,16 +327,19 @@ def _refused_rows(upload: Upload, intake: Intake, refused: list[tuple[Entry, Err
         return
     reasons: dict[int, Blame] = {}
     known: dict[int, dict[str, str]] = {}
+    names: dict[int, str] = {}
     for entry, errors in refused:
         wrong = blame(entry, errors, intake)
         reasons |= {row.line: wrong.get(row.line, [("", [see_line(wrong)])]) for row in entry}
         known |= {row.line: row.cells for row in entry}
+        names |= dict.fromkeys((row.line for row in entry), intake.name_of(entry) or "")
     rows = (row for row in upload.rows(after=min(reasons) - 1) if row.line in reasons)
     for row in islice(rows, len(reasons)):
         yield RefusedRow(
             account_id=upload.account_id,
             upload=upload,
             line=row.line,
+            name=names[row.line],
             cells=_filled(row.cells, known[row.line], upload.mapping),
             faults=reasons[row.line],
         )

@@ -1,6 +1,7 @@
 """The merchant's home: today, a period, what needs them, charts with tables, and files; of their own orders alone."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -432,13 +433,55 @@ def test_refused_rows_stay_when_a_file_comes_from_elsewhere(browser: Client, ali
         ("shop.csv", ["Order Number", *HEADER[1:]], "B1"),
         ("next.csv", ["Order Number", *HEADER[1:]], "B2"),
     ):
-        rows = [row(number), row(f"{number}-2", phone="x")]
+        rows = [row(number), row("", name="Yacine Brahimi", phone="x")]
         uploads.append(take_in(browser, send(browser, csv_of(rows, header), name)))
     assert re.findall(r"<bdi>(\w+\.csv)</bdi>", page(browser)) == ["next.csv", "list.csv"]
     header, refused = read_csv(downloaded(browser, f"/account/uploads/{uploads[0].id}/refused.csv"))
     mended = [[cell if cell != "x" else "0550 12 34 56" for cell in refused]]
     assert take_in(browser, send(browser, csv_of(mended, header), "mended.csv")).counts == {"imported": 1, "refused": 0}
     assert re.findall(r"<bdi>(\w+\.csv)</bdi>", page(browser)) == ["next.csv"]
+
+
+def test_refused_orders_need_the_merchant_until_they_are_imported(browser: Client, alice: Account) -> None:
+    """A shop exports every day, under the same headings."""
+
+    def sent(name: str, *rows: list[str], header: Sequence[str] = HEADER) -> Upload:
+        return take_in(browser, send(browser, csv_of([[*each] for each in rows], header), name))
+
+    def told() -> list[tuple[str, str]]:
+        return re.findall(r"<bdi>(\w+\.csv)</bdi></a> <bdi>(\d)</bdi>", page(browser))
+
+    monday = sent("monday.csv", row("A1"), row("A2", phone="x"), row("A3", phone="x"), row("A4", phone="x"))
+    sent("tuesday.csv", row("B1"))
+    assert told() == [("monday.csv", "3")]
+    sent("mended.csv", row("A2"), header=["Order Number", *HEADER[1:]])
+    assert told() == [("monday.csv", "2")]
+    wednesday = sent("wednesday.csv", row("A3", phone="x"))
+    assert told() == [("wednesday.csv", "1"), ("monday.csv", "1")]
+    make_order(alice, external_id="A4")
+    assert told() == [("wednesday.csv", "1")]
+    browser.post(f"/account/uploads/{wednesday.id}/discard")
+    assert told() == []
+    assert list(RefusedRow.objects.values_list("upload", "name")) == [(monday.id, "A2"), (monday.id, "A4")]
+
+
+def test_an_order_that_was_there_needs_the_merchant_until_its_rows_come_again(browser: Client, alice: Account) -> None:
+    make_order(alice, external_id="A1", phone="0661 00 00 00")
+    for phone, expected in (("0550 12 34 56", ["first.csv"]), ("0661 00 00 00", [])):
+        upload = take_in(browser, send(browser, csv_of([row("A1", phone=phone)]), "first.csv"))
+        assert upload.counts["refused"] == len(expected)
+        assert re.findall(r"<bdi>(\w+\.csv)</bdi>", page(browser)) == expected
+
+
+def test_a_products_rows_and_an_orders_of_one_name_are_told_apart(browser: Client, alice: Account) -> None:
+    make_order(alice)
+    made = {"account": alice, "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}
+    for kind in ("orders", "products"):
+        upload = Upload.objects.create(**made, kind=kind, name=f"{kind}.csv", finished_at=Now())
+        RefusedRow.objects.create(account=alice, upload=upload, line=2, name="1001", cells=["x"], faults=[])
+    assert re.findall(r"<bdi>(\w+\.csv)</bdi>", page(browser)) == ["products.csv", "orders.csv"]
+    browser.post(f"/account/uploads/{upload.id}/discard")
+    assert re.findall(r"<bdi>(\w+\.csv)</bdi>", page(browser)) == ["orders.csv"]
 
 
 def test_refused_rows_stay_when_another_file_is_not_taken_in(browser: Client, alice: Account) -> None:
