@@ -100,6 +100,7 @@ ESCAPED_TWICE = "document.body.innerText.match(/.{0,20}&(?:lt|gt|quot|#x27);/g)"
 # What no page shows.
 NEVER_SHOWN = {
     "admin.LogEntry.object_repr",
+    "uploads.RefusedRow.name",
     "webhooks.Event.request_id",
     "otp_totp.TOTPDevice.name",
     "uploads.Upload.actor",
