@@ -185,7 +185,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
 # imported since, or when it was refused once more, which that file is told of. Any other did when a file of its kind
 # with the same headings came once its own had ended, and was taken in whole; a file with other headings comes from
 # elsewhere. Such a file also brings the rows again of orders that were there before. The first half of a fingerprint is
-# that of the headings, without those that a report adds. Rows are kept for some weeks.
+# that of the headings, without those that a report adds. Rows are kept for some weeks. Not EXISTS, which PostgreSQL may
+# answer by reading all the account's orders.
 _REFUSED = """
 WITH file AS (
     SELECT upload.*, EXISTS (
@@ -199,13 +200,13 @@ WITH file AS (
 SELECT file.id, file.name, refused.count, sum(refused.count) OVER () FROM file CROSS JOIN LATERAL (
     SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = file.id AND NOT CASE
         WHEN file.kind <> 'orders' OR row.name = '' THEN came_again
-        ELSE EXISTS (
-            SELECT FROM orders_order o WHERE o.account_id = %(account)s AND o.external_id = row.name
-                AND (came_again OR o.created_at > file.finished_at)
-        ) OR EXISTS (
-            SELECT FROM uploads_refusedrow more JOIN uploads_upload later ON later.id = more.upload_id
-            WHERE more.account_id = %(account)s AND more.name = row.name AND more.name <> ''
-                AND later.id > file.id AND later.kind = file.kind
+        ELSE coalesce(
+            (SELECT true FROM orders_order o WHERE o.account_id = %(account)s AND o.external_id = row.name
+                AND (came_again OR o.created_at > file.finished_at)),
+            (SELECT true FROM uploads_refusedrow more JOIN uploads_upload later ON later.id = more.upload_id
+                WHERE more.account_id = %(account)s AND more.name = row.name AND more.name <> ''
+                AND later.id > file.id AND later.kind = file.kind LIMIT 1),
+            false
         )
     END
 ) AS refused
