@@ -103,6 +103,7 @@ class OutcomeForm(Form):
     # The fields of each button's panel. What was left in another button's panel is ignored, as that panel is closed.
     ASKED: ClassVar[dict[str, set[str]]] = {
         CANCEL: {"details"},
+        "callback_tomorrow": {"tomorrow"},
         "callback": {"at"},
         Outcome.HANDED_OVER: {"to", "handover_reason"},
         Outcome.SKIPPED: {"skip_reason"},
@@ -121,6 +122,7 @@ class OutcomeForm(Form):
     seen = SeenField()
     note_id = NoteId()
     shown_at = forms.DateTimeField(required=False)  # by the database's clock; CALLBACKS' times follow from it
+    tomorrow = forms.DateTimeField(required=False)  # as its button said; the hours may have changed since
     seal = forms.CharField(required=False, max_length=100)
     asked = forms.UUIDField(required=False)  # the order whose duplicates the screen has asked about
     note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE)
@@ -166,7 +168,8 @@ class OutcomeForm(Form):
     def _clean_callback(self, preset: str | None) -> None:
         """Put the time of the promised call into `at`.
 
-        A preset is counted from when the page was shown, in the hours as they are now.
+        A preset is the time on its button, in the hours as they are now. Of a page that does not send it, it is counted
+        from when the page was shown.
         """
         now, at, shown_at = timezone.now(), self.cleaned_data.get("at"), self.cleaned_data.get("shown_at")
         if preset and (shown_at is None or abs(now - shown_at) > OLDEST_PAGE):
@@ -174,8 +177,8 @@ class OutcomeForm(Form):
             return
         windows = hours.of_customer(self.cleaned_data["seen"], FARTHEST_CALLBACK.days + 1)
         if preset and shown_at:
-            at = planning.presets(shown_at, windows).get(preset)
-        if preset and (at is None or at <= now):
+            at = self.cleaned_data.get("tomorrow") or planning.presets(shown_at, windows).get(preset)
+        if preset and (at is None or at <= now or not planning.may_call(at, windows)):
             self.add_error("at", _("This time can no longer be chosen. Choose another."))
         elif at is None or not now < at < now + FARTHEST_CALLBACK:
             self.add_error("at", _("Choose a time within the next 90 days."))

@@ -391,6 +391,40 @@ def test_a_time_that_has_left_the_hours_is_chosen_again(screen: Screen, monkeypa
     assert "This time can no longer be chosen. Choose another." in response.content.decode()
 
 
+def on_button(screen: Screen) -> str:
+    """The time of the button for the next day, as its page sends it."""
+    found = re.search(r'name="tomorrow" value="([^"]*)"', screen.text)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("change", [{"is_closed": True}, {"is_opening": True}])
+def test_a_time_on_the_button_that_has_left_the_hours_is_not_moved_to_another(
+    change: dict[str, bool], order: Order, screen: Screen
+) -> None:
+    tomorrow = days.today() + timedelta(days=1)
+    hours = {"opens_at": time(14), "closes_at": time(20)}
+    CallingPeriod.objects.create(first_day=tomorrow, last_day=tomorrow + timedelta(days=4), **hours, **change)
+    response = screen.press("callback_tomorrow", tomorrow=on_button(screen), note="Porte bleue")
+    assert (response.status_code, CallNote.objects.count()) == (422, 0)
+    assert "This time can no longer be chosen. Choose another." in response.content.decode()
+    screen.read(response)
+    assert screen.press("callback_tomorrow", tomorrow=on_button(screen)).status_code == 302
+    order.refresh_from_db()
+    assert order.call_due_at == datetime.fromisoformat(on_button(screen)) > days.at(tomorrow, time(10))
+
+
+def test_the_time_on_the_button_is_promised_though_an_earlier_one_has_opened(order: Order, browser: Client) -> None:
+    tomorrow = days.today() + timedelta(days=1)
+    hours = {"opens_at": time(14), "closes_at": time(20)}
+    closing = CallingPeriod.objects.create(first_day=tomorrow, last_day=tomorrow, **hours, is_closed=True)
+    screen = take(browser, order)
+    closing.delete()
+    assert screen.press("callback_tomorrow", tomorrow=on_button(screen)).status_code == 302
+    order.refresh_from_db()
+    assert order.call_due_at == days.at(tomorrow + timedelta(days=1), time(10))
+
+
 def test_a_customer_is_handed_to_a_colleague_or_a_supervisor(
     alice: Account, order: Order, colleague: User, browser: Client, screen: Screen
 ) -> None:
