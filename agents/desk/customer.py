@@ -80,6 +80,7 @@ class Customer:
     """A claimed customer. `earlier` are the latest decided orders."""
 
     claim_id: UUID
+    phone: str
     shown_at: datetime  # by the database's clock
     pending: list[WholeOrder]
     earlier: list[Order]
@@ -160,7 +161,7 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
     for entry in pending:
         entry.duplicates = sorted(found[entry.order.id], key=lambda other: other.id not in numbers)
         entry.duplicate_numbers = sorted(numbers[other.id] for other in entry.duplicates if other.id in numbers)
-    return Customer(claim_id, held.now, pending, earlier)
+    return Customer(claim_id, held.phone, held.now, pending, earlier)
 
 
 def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
@@ -192,12 +193,13 @@ def others(order: Order) -> list[Order]:
 class Glance(NamedTuple):
     """How things stand with a held customer."""
 
+    phone: str
     left: timedelta  # until the claim runs out
     versions: dict[UUID, int]  # of the pending orders
 
 
 _GLANCE = f"""
-SELECT c.expires_at - statement_timestamp(), o.id, o.version
+SELECT c.phone_e164, c.expires_at - statement_timestamp(), o.id, o.version
 FROM agents_claim c LEFT JOIN LATERAL (SELECT id, version {_PENDING.format(phone="c.phone_e164")}) AS o ON true
 WHERE c.id = %(claim)s AND c.agent_id = %(agent)s AND {claims.UNEXPIRED}
 """  # noqa: S608  (our own conditions)
@@ -210,7 +212,7 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
     A handwritten statement, because every open call screen asks every few seconds.
     """
     rows = postgresql.rows(_GLANCE, {"claim": claim_id, "agent": agent.pk})
-    return Glance(rows[0][0], {id_: version for _left, id_, version in rows if id_}) if rows else None
+    return Glance(*rows[0][:2], {id_: version for *_held, id_, version in rows if id_}) if rows else None
 
 
 def whole(order: Order) -> WholeOrder:

@@ -12,6 +12,7 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
 from agents.desk import assignment
+from agents.desk.customer import Customer, Glance
 from agents.models import Claim
 from codservice.accounts import actor
 from codservice.accounts.models import User
@@ -41,18 +42,20 @@ def what_happened(order_id: UUID, reader: User) -> str:
     return _told([order_id], reader)[order_id]
 
 
-def _told(order_ids: Collection[UUID], reader: User) -> dict[UUID, str]:
+def _told(order_ids: Collection[UUID], reader: User, renumbered: Collection[UUID] = ()) -> dict[UUID, str]:
     moves, edits = _last(StatusChange, order_ids), _last(OrderEdit, order_ids)
-    return {id_: _in_words(moves[id_], edits.get(id_), reader) for id_ in order_ids}
+    return {id_: _in_words(moves[id_], edits.get(id_), reader, id_ in renumbered) for id_ in order_ids}
 
 
-def _in_words(move: StatusChange, edit: OrderEdit | None, reader: User) -> str:
+def _in_words(move: StatusChange, edit: OrderEdit | None, reader: User, is_renumbered: bool) -> str:
     if move.to_status != Status.PENDING:
         return _("Already %(status)s by %(who)s at %(when)s.") % {
             "status": move.get_to_status_display().lower(),
             "who": unturned(actor.in_words(move.actor)),
             "when": _moment(move.at),
         }
+    if is_renumbered:
+        return _("The order's phone number has changed.")
     if edit is not None and edit.user_id == reader.pk:  # in another tab, or by a click whose answer was lost
         return _("You changed the order yourself at %(when)s.") % {"when": _moment(edit.at)}
     return _("The order has changed since you opened it.")
@@ -66,13 +69,14 @@ def _moment(at: datetime) -> str:
     return _("%(time)s on %(date)s") % {"time": time, "date": formats.date_format(at, "j F Y")}
 
 
-def changes(seen: Mapping[UUID, int], versions: Mapping[UUID, int], reader: User) -> dict[UUID, str]:
-    """The orders that have changed since they were `seen`, each with what happened. `versions` has the pending ones."""
-    changed = {id_: number for number, id_ in enumerate(seen, start=1) if versions.get(id_) != seen[id_]}
+def changes(seen: Mapping[UUID, int], held: Customer | Glance, reader: User) -> dict[UUID, str]:
+    """The orders that have changed since they were `seen`, each with what happened."""
+    changed = {id_: number for number, id_ in enumerate(seen, start=1) if held.versions.get(id_) != seen[id_]}
     if not changed:
         return {}
-    known = Order.live.filter(id__in=list(changed)).values_list("id", flat=True)
-    told = _told(sorted(known, key=changed.__getitem__), reader)
+    phones = dict(Order.live.filter(id__in=list(changed)).values_list("id", "phone_e164"))
+    renumbered = {id_ for id_, phone in phones.items() if phone != held.phone}
+    told = _told(sorted(phones, key=changed.__getitem__), reader, renumbered)
     if len(seen) == 1:
         return told
     numbered = _("Order %(number)d: %(what)s")
@@ -93,8 +97,12 @@ def why_gone(claim_id: UUID, agent: User, order_ids: Collection[UUID]) -> str:
     if claim is not None and claim.agent_id == agent.pk:
         return _("You are calling this customer on another page.")
     if claim is not None:
-        return _("%(name)s is calling this customer now.") % {"name": unturned(claim.agent.display_name)}
+        return calls_now(claim)
     return _("The call was finished, or a supervisor released the customer.")
+
+
+def calls_now(claim: Claim) -> str:
+    return _("%(name)s is calling this customer now.") % {"name": unturned(claim.agent.display_name)}
 
 
 def noted_in(claim_id: UUID, agent: User, order_ids: Collection[UUID]) -> CallNote | None:

@@ -4,7 +4,6 @@ A view calls one rule; after an outcome it also goes on to the next customer.
 """
 
 import logging
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -140,7 +139,7 @@ def _screen(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, refused: Refused | None, asks: UUID | None
 ) -> TemplateResponse:
     found = customer.read(claim_id, agent=request.user)
-    changes = _changes(form, found.versions, request.user) if form and found else []
+    changes = _changes(form, found, request.user) if form and found else []
     says = changes or ([refused.message] if found and refused else [])
     if says:
         says = [*says, _("Nothing was saved.")]
@@ -229,7 +228,7 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     if glance is None:
         says = [notices.why_gone(claim_id, request.user, seen)]
         return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says, "token": get_token(request)})
-    changes = notices.changes(seen, glance.versions, request.user)
+    changes = notices.changes(seen, glance, request.user)
     says = [*changes.values()]
     if glance.versions.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
@@ -338,12 +337,15 @@ def _gone(
     again = pending.order_by("id").values_list("id", flat=True).first()
     is_elsewhere = again is None and mine.exists()
     moved = next((order for order in had if is_elsewhere and order.status == Status.PENDING), None)
+    other = _other_caller(moved, request.user) if moved else None
     is_refused = form is not None and not says  # otherwise `says` tells that nothing was written
     if not says:
         if again is None and mine.unexpired().exists():
             says = [_("The order's phone number has changed.") if moved else _("Nothing is left to decide.")]
         else:
             says = [notices.why_gone(claim_id, request.user, [order.id for order in had])]
+    if other:
+        says = [*says, notices.calls_now(other)]
     context = {
         "title": _("This customer is not yours now"),
         "says": says,
@@ -353,16 +355,16 @@ def _gone(
         "note": form.written if form else "",
         "noted": notices.noted_in(claim_id, request.user, [order.id for order in had]),
         "drafts": shown.draft_prefix(request.user),
-        "again": moved.id if moved and _may_take(moved, request.user) else again,
+        "again": moved.id if moved and not other else again,
         "links": [] if again else [_link(order) for order in had],
     }
     return show(request, "agents/call_gone.html", status=status, **context)
 
 
-def _may_take(order: Order, agent: User) -> bool:
-    """Whether nobody else is calling the order's customer."""
+def _other_caller(order: Order, agent: User) -> Claim | None:
+    """The claim of somebody else who is calling the order's customer."""
     claim = claims.on_customer(order.phone_e164)
-    return claim is None or claim.agent_id == agent.pk
+    return claim if claim and claim.agent_id != agent.pk else None
 
 
 def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Customer) -> str:
@@ -372,13 +374,12 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
     return wanted if wanted in ids else ids[0]
 
 
-def _changes(form: OutcomeForm, versions: Mapping[UUID, int], reader: User) -> list[str]:
-    """What has changed since the form's screen. `versions` has the pending orders now.
-
-    It is told whatever else the form lacks: the screen that comes back seals the new `versions` as seen.
+def _changes(form: OutcomeForm, found: customer.Customer, reader: User) -> list[str]:
+    """What has changed since the form's screen. It is told whatever else the form lacks: the screen that comes back
+    seals the new versions as seen.
     """
-    says = [*notices.changes(form.seen_versions, versions, reader).values()]
-    if form.seen_versions and versions.keys() - form.seen_versions.keys():
+    says = [*notices.changes(form.seen_versions, found, reader).values()]
+    if form.seen_versions and found.versions.keys() - form.seen_versions.keys():
         says.append(_("This customer has another order, which is on this page now."))
     return says
 

@@ -815,6 +815,34 @@ def test_of_an_order_whose_number_was_corrected_meanwhile_the_page_shows_the_way
     assert "0661 22 33 44" in again.content.decode()
 
 
+@pytest.mark.parametrize("orders", [1, 2])
+def test_an_open_call_says_that_the_number_is_another_and_who_calls_it(
+    orders: int, alice: Account, colleague: User, browser: Client
+) -> None:
+    """The agent may be talking to somebody else, whatever else was edited since."""
+    order, *rest = [make_order(alice) for _ in range(orders)]
+    screen = take(browser, order)
+    says = "Order 1: The order's phone number has changed." if rest else "The order's phone number has changed."
+    shop = Actor(Role.MERCHANT, "shop")
+    amending.amend(order.account_id, order.id, {"customer_phone": "+213 550 12 34 56"}, actor=shop)
+    assert screen.state()["says"][0].endswith("The order has changed since you opened it.")  # the same number
+    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=shop)
+    assert screen.state()["says"] == [says]
+    editing.edit(order.id, editing.Edit(customer_name="Amina"), actor=Actor.of_staff(colleague))
+    assert screen.state()["says"] == [says]
+    claims.take(order.id, agent=colleague)
+    pressed = screen.press("no_answer")
+    assert (pressed.status_code, CallNote.objects.count()) == (409, 0)
+    called = "" if rest else " Nadia is calling this customer now."  # the page goes on with the other order
+    assert told(pressed) == f"{says} Nothing was saved.{called}"
+    assert f"{DESK}take/" not in pressed.content.decode()
+    if not rest:
+        reloaded = browser.get(f"{screen.address}?order={order.id}")
+        assert told(reloaded) == says + called
+    lifecycle.cancel(order.id, actor=Actor.of_staff(colleague))
+    assert "Already canceled by Nadia at " in screen.state()["says"][0]
+
+
 def test_the_clock_of_a_web_host_decides_about_no_lease(
     order: Order, colleague: User, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
