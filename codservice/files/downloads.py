@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.translation import get_language
+from django.utils.translation import get_language, get_language_bidi
 
 from codservice.accounts import team
 from codservice.accounts.models import User
@@ -23,10 +23,11 @@ def table_answer(
     """A download of a table, CSV or XLSX by the suffix of `filename`.
 
     `rows` are iterated while the file is sent, possibly in another thread. CSV has semicolons in French and Arabic,
-    because spreadsheets expect them there in Algeria.
+    because spreadsheets expect them there in Algeria. XLSX begins on the right in Arabic.
     """
     if filename.endswith(".xlsx"):
-        kind, pieces = workbooks.CONTENT_TYPE, workbooks.pieces(header, rows)
+        pieces = workbooks.pieces(header, rows, is_from_right=get_language_bidi())
+        kind = workbooks.CONTENT_TYPE
     else:
         delimiter = "," if get_language() == "en" else ";"
         kind, pieces = "text/csv; charset=utf-8", csv_pieces(header, rows, delimiter=delimiter)

@@ -31,6 +31,7 @@ _BOOK_TYPE = CONTENT_TYPE + ".main+xml"
 _STYLES_TYPE = CONTENT_TYPE.removesuffix("sheet") + "styles+xml"
 _DAY_0, _DAY = datetime(1899, 12, 30), timedelta(days=1)  # noqa: DTZ001 - a spreadsheet's times have no zone
 _COLUMNS = '<cols><col min="1" max="{}" width="20" customWidth="1"/></cols>'  # a narrower column does not show a time
+_FROM_RIGHT = '<sheetViews><sheetView rightToLeft="1" workbookViewId="0"/></sheetViews>'
 _STYLES = (
     f'<styleSheet xmlns="{_MAIN}"><fonts count="1"><font><sz val="11"/><name val="Calibri"/><family val="2"/></font>'
     '</fonts><fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/>'
@@ -62,19 +63,22 @@ class Sink:
         return taken
 
 
-def pieces(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+def pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, is_from_right: bool = False) -> Iterator[bytes]:
     """The bytes of a workbook of the header and these rows, which go on in another sheet when one is full.
+
+    The first column is the leftmost one, or the rightmost if `is_from_right`.
 
     None is an empty cell, int and Decimal are numbers, and a datetime without a zone is a time. All else is text, cut
     off where a spreadsheet would refuse it.
     """
     sink, sheets, rest = Sink(), 0, iter(rows)
+    layout = (_FROM_RIGHT if is_from_right else "") + _COLUMNS.format(len(header))
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as book:  # type: ignore[call-overload]
         is_over = False
         while not is_over:
             sheets += 1
             with book.open(f"xl/worksheets/sheet{sheets}.xml", "w") as sheet:
-                begin = f'{_HEAD}<worksheet xmlns="{_MAIN}">{_COLUMNS.format(len(header))}<sheetData>{_row(header)}'
+                begin = f'{_HEAD}<worksheet xmlns="{_MAIN}">{layout}<sheetData>{_row(header)}'
                 size = sheet.write(begin.encode())
                 count = 1
                 while count < MAX_ROWS and size < MAX_SHEET_BYTES:

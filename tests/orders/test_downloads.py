@@ -2,6 +2,7 @@
 
 import threading
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -170,6 +171,17 @@ def test_a_french_spreadsheet_finds_semicolons_french_headings_and_numbers(brows
     said = dict(zip(header, row, strict=True))
     assert (said["Numéro de commande"], said["Adresse"]) == ("N1", "rue 1.5")
     assert said["À payer à la livraison"] == "4500,50", "a number there has a comma"
+
+
+@pytest.mark.parametrize(("language", "begins"), [("en", "left"), ("fr", "left"), ("ar-dz", "right")])
+def test_a_sheet_begins_where_the_language_of_the_page_does(
+    browser: Client, alice: Account, language: str, begins: str
+) -> None:
+    browser.cookies["django_language"] = language
+    book = b"".join(browser.get("/account/orders/download.xlsx").streaming_content)
+    sheet = zipfile.ZipFile(BytesIO(book)).read("xl/worksheets/sheet1.xml").decode()
+    view = '<sheetViews><sheetView rightToLeft="1" workbookViewId="0"/></sheetViews>'
+    assert f"{view}<cols>" in sheet if begins == "right" else "sheetView" not in sheet
 
 
 @pytest.mark.parametrize(
