@@ -91,6 +91,11 @@ class Intake:
         """What is wrong with constants, whatever the rows hold."""
         return {}
 
+    @classmethod
+    def to_check(cls, rows: Iterator[Row], constants: Mapping[str, str]) -> str:
+        """What people should check in a file's first rows before they are taken in: a translated text, or none."""
+        return ""
+
     def row_of(self, path: str) -> tuple[int, str]:
         """The row (its index in the entry) and column that an error's path leads to."""
         return 0, path

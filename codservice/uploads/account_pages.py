@@ -214,6 +214,7 @@ def _to_match(upload: Upload, form: MatchForm) -> dict[str, Any]:
         "columns": columns,
         "has_unread": not all(is_read for *_, is_read in columns),
         "sample": [_titled(cells, upload) for cells in form.rows[:SHOWN_ROWS]],
+        "to_check": form.to_check(),
         "same": _same(upload),
     }
 

@@ -1,6 +1,6 @@
 """How an uploaded file's columns are matched with ours: the proposal, and the form that confirms it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import Any
@@ -17,7 +17,8 @@ from codservice.files.reports import ADDED
 from codservice.form_fields import Form, WrittenText
 from codservice.i18n_tags import listed
 from codservice.uploads.kinds import KINDS
-from codservice.uploads.models import Upload
+from codservice.uploads.models import FileRow, Upload
+from codservice.uploads.processing import by_column
 
 ROWS_LOOKED_AT = 20  # to recognise columns by their cells
 TEXT_LOOKED_AT = 100_000  # characters; fewer than a block of rows has, so that only one is read
@@ -29,7 +30,8 @@ class MatchForm(Form):
     """Asks which of the file's columns holds each of ours, or for some of ours which text all rows have instead."""
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
-        self.rows = _first_rows(upload)
+        self._upload, self._file_rows = upload, _first_rows(upload)
+        self.rows = [row.cells for row in self._file_rows]
         self.fingerprint = _with_campaign(upload, self.rows)
         super().__init__(data, initial=_proposal(upload, self.rows, self.fingerprint), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
@@ -86,21 +88,31 @@ class MatchForm(Form):
             one, some = gettext("Choose the column."), gettext("Choose one of: %(names)s.")
         return some % {"names": listed(self.fields[name].label for name in names)} if len(names) > 1 else one
 
+    def to_check(self) -> str:
+        """What people should check in the first rows, as their columns are proposed or chosen."""
+        rows = by_column(self._upload, self._file_rows, self.mapping())
+        return self.intake.to_check(rows, self.constants())
+
     def mapping(self) -> dict[str, int]:
-        places = {column.name: self.cleaned_data.get(column.name) for column in self.intake.columns}
+        said = self._said()
+        places = {column.name: said.get(column.name) for column in self.intake.columns}
         return {name: place for name, place in places.items() if place is not None}
 
     def constants(self) -> dict[str, str]:
-        texts = {column.name: self.cleaned_data.get(_constant(column.name)) for column in self.intake.columns}
-        return {name: text for name, text in texts.items() if text and self.cleaned_data.get(name) is None}
+        said = self._said()
+        texts = {column.name: said.get(_constant(column.name)) for column in self.intake.columns}
+        return {name: text for name, text in texts.items() if text and said.get(name) is None}
+
+    def _said(self) -> Mapping[str, Any]:
+        return self.cleaned_data if self.is_bound else self.initial
 
 
-def _first_rows(upload: Upload) -> list[list[str]]:
-    """The cells of up to ROWS_LOOKED_AT rows, fewer where the first have more than TEXT_LOOKED_AT."""
-    rows: list[list[str]] = []
+def _first_rows(upload: Upload) -> list[FileRow]:
+    """Up to ROWS_LOOKED_AT rows, fewer where the first have more than TEXT_LOOKED_AT."""
+    rows: list[FileRow] = []
     text = 0
     for row in islice(upload.rows(), ROWS_LOOKED_AT):
-        rows.append(row.cells)
+        rows.append(row)
         text += sum(len(cell) + 1 for cell in row.cells)
         if text > TEXT_LOOKED_AT:
             break

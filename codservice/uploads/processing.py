@@ -17,7 +17,7 @@ import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -253,7 +253,7 @@ def _take_in(upload: Upload) -> None:
         raise _OfAnotherVersion(f"upload {upload.id} has columns unknown here: {', '.join(sorted(unknown))}")
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
     intake = intake_class(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
-    entries = _after(upload.position, intake.entries(_rows(upload)), intake)
+    entries = _after(upload.position, intake.entries(by_column(upload, upload.rows(), upload.mapping)), intake)
     until = time.monotonic() + SECONDS
     for batch in batches(entries, intake.batch):
         _take_batch(upload, intake, batch)
@@ -272,10 +272,10 @@ def _proposed(upload: Upload) -> dict[str, str]:
     return {each.name: each.constant for each in columns if each.constant and each.name not in upload.mapping}
 
 
-def _rows(upload: Upload) -> Iterator[Row]:
-    """The file's rows by our columns: those that are matched, and those that a report added."""
-    places = {title: place for place, title in enumerate(upload.titles) if title in ADDED} | upload.mapping
-    for row in upload.rows():
+def by_column(upload: Upload, rows: Iterable[FileRow], mapping: dict[str, int]) -> Iterator[Row]:
+    """Rows of the file by our columns: those that are matched, and those that a report added."""
+    places = {title: place for place, title in enumerate(upload.titles) if title in ADDED} | mapping
+    for row in rows:
         cells = {name: row.cells[place] for name, place in places.items() if place < len(row.cells)}
         surplus = [*filter(None, row.cells[len(upload.titles) :])]
         yield Row(row.line, cells, surplus, is_apart=row.is_apart, words=words_in(row.cells))

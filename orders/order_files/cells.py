@@ -233,6 +233,25 @@ def _price(body: dict[str, Any]) -> Decimal | None:
         return None
 
 
+def is_price_of_all(body: dict[str, Any]) -> bool:
+    """Whether the prices seem to be of all pieces of a line: without the quantities they fit the total, with them not.
+
+    Where nothing says what the fee is, they fit if it explains the rest rather than a discount of more than a third.
+    """
+    try:
+        paid = values.amount(body["total_amount"]) - values.amount(body.get("shipping_fee", "0"))
+        of_lines = of_pieces = Decimal()
+        for item in body["items"]:
+            price = values.amount(item["unit_price"])
+            of_lines += price
+            of_pieces += price * values.integer(item["quantity"], 1, MAX_QUANTITY)
+    except (KeyError, ValueError):
+        return False
+    if "shipping_fee" in body:
+        return paid == of_lines < of_pieces
+    return of_lines <= paid < of_pieces * 2 / 3
+
+
 def _total(body: dict[str, Any], catalog: Catalog) -> Decimal | None:
     """The sum of the lines and the shipping fee; None if one of them cannot be read, which has its own error."""
     total = Decimal()

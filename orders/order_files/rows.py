@@ -19,7 +19,7 @@ from inventory.product_files import skus_of
 from orders import fees, importing, phones, serializers
 from orders.models import Order, OrderEdit
 from orders.order_files import grouping
-from orders.order_files.cells import Catalog, body_of, errors_of, misread, with_constants
+from orders.order_files.cells import Catalog, body_of, errors_of, is_price_of_all, misread, with_constants
 from orders.order_files.columns import COLUMNS, PHONES, PRODUCT, number_of, says_customer
 
 _ITEM_PATH = re.compile(r"items\.(\d+)(?:\.(.+))?", re.ASCII)
@@ -30,6 +30,11 @@ _FEWER = (
 _LEFT_OUT = "The order with this number already exists, without this row. Correct it, or enter another number."
 _OTHERS = "The order with this number already exists, with another phone. Correct it, or enter another number."
 _OTHERS_ID = "The order with this id already exists, with another phone. Correct it, or leave the id out."
+_PRICE_OF_ALL = _(
+    "Check the price: in %(count)d of the first orders it fits the amount to pay only without the quantity. It must be "
+    "that of one piece. If it is not, choose “(not in the file)” for it: in orders of one line it then follows from "
+    "the amount to pay."
+)
 
 _Known = tuple[Entry, dict[str, Any], UUID | None]  # rows, their body, and the order that has its number or id
 
@@ -164,6 +169,16 @@ class OrderRows(Intake):
         errors = serializers.read_order(body_of([Row(0, {}, [])], {}, constants, {}))[1]
         columns = {path.rpartition(".")[2]: said for path, said in errors.items()}
         return {name: said for name, said in columns.items() if name in constants}
+
+    @classmethod
+    def to_check(cls, rows: Iterator[Row], constants: Mapping[str, str]) -> str:
+        orders = (
+            body_of(entry, {}, constants, {})
+            for entry in grouping.orders_of(rows, constants)
+            if not (grouping.doubts(entry, constants) or misread(entry, {}))
+        )
+        count = sum(map(is_price_of_all, orders))
+        return _PRICE_OF_ALL % {"count": count} if count else ""
 
     def row_of(self, path: str) -> tuple[int, str]:
         item = _ITEM_PATH.fullmatch(path)

@@ -689,3 +689,38 @@ def test_headings_that_somebody_has_matched_are_not_warned_of_again(browser: Cli
     places = {name: str(place) for place, name in enumerate(HEADINGS)}
     take_in(browser, send(browser, csv_of([row("A1")], "abcdefgh")), **places)
     assert "We know none of these headings." not in page_of(browser, send(browser, csv_of([row("A2")], "abcdefgh")))
+
+
+@pytest.mark.parametrize(
+    ("further", "rows", "count"),
+    [
+        ("Frais,Total", [("3", "4 500 DA", "400", "4 900 DA"), ("2", "1000", "400", "1400")], 2),
+        ("Frais,Total", [("1", "4500", "400", "4900"), ("2", "4500", "400", "9400"), ("3", "4500", "400", "0")], 0),
+        ("Frais,Total", [("2", "2500", "400", "3900")], 0),  # a discount of 1500
+        ("Frais,Total", [("2", "2500", "inclus", "2500"), ("x", "2500", "400", "2900"), ("2", "", "400", "2900")], 1),
+        ("Total", [("3", "4500", "4900")], 1),
+        ("Total", [("2", "4500", "4900"), ("2", "2500", "4000")], 1),
+        ("Total", [("2", "4500", "4400")], 0),
+        ("Frais", [("2", "4500", "400")], 0),
+    ],
+)
+def test_prices_that_may_be_of_all_pieces_of_a_line_are_warned_of(
+    browser: Client, further: str, rows: list[tuple[str, ...]], count: int
+) -> None:
+    file = csv_of(
+        [[*row(f"A{number}")[:6], *cells] for number, cells in enumerate(rows)], [*HEADER, *further.split(",")]
+    )
+    warned = re.findall(r"in (\d+) of the first orders", page_of(browser, send(browser, file)))
+    assert warned == [str(count)] * bool(count)
+
+
+def test_prices_of_all_pieces_of_a_line_can_be_left_out(browser: Client, alice: Account) -> None:
+    upload = send(browser, csv_of([[*row(quantity="3", price="4500"), "400", "4900"]], [*HEADER, "Frais", "Total"]))
+    page = f"/account/uploads/{upload.id}"
+    wrong = chosen(browser, upload) | {"customer_phone": ""}
+    assert "of the first orders" in browser.post(page, wrong).content.decode()
+    assert "of the first orders" not in browser.post(page, wrong | {"unit_price": ""}).content.decode()
+
+    take_in(browser, upload, unit_price="")
+    order = Order.objects.get(account=alice)
+    assert (order.total_amount, order.items.get().unit_price) == (4900, 1500)
