@@ -112,6 +112,22 @@ def test_each_rings_for_what_it_says_and_no_other(tmp_path: Path, series: dict[s
     assert ringing(tmp_path, series) == expected
 
 
+@pytest.mark.parametrize(
+    "passed",
+    [
+        # A restart of Redis, and one of PostgreSQL, while calls come, and a receiver that was away for some minutes.
+        {"codservice_rate_limit_opened_total": "0x9 2x51"},
+        {'codservice_http_requests_total{status="503"}': "0x9 30 60x50"},
+        {FAILED: "0x9 2000 4000x50"},
+    ],
+    ids=lambda passed: re.findall("codservice_([a-z]+)", next(iter(passed)))[0],
+)
+def test_what_has_passed_rings_no_more(tmp_path: Path, passed: dict[str, str]) -> None:
+    """An alert that says how things are does not ring late for how they were."""
+    for minute in (11, 13, 15, 17, 20, 25):
+        assert ringing(tmp_path, of("web", WEB | passed), after=f"{minute}m") == set()
+
+
 def test_a_web_that_was_away_for_two_days_says_nothing_of_retention(tmp_path: Path) -> None:
     told = {"codservice_database_up": "1x60 _x3600", 'codservice_duty_age_seconds{duty="prune"}': "0x60 _x3600"}
     assert "RetentionStopped" not in ringing(tmp_path, told, after="49h3m")
