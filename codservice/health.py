@@ -7,8 +7,9 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.request import validate_host
 
-from codservice import metrics, postgresql
+from codservice import mails, metrics, postgresql
 from codservice.data_folder import is_set
 
 _broker = redis.Redis.from_url(settings.REDIS_URL, **settings.REDIS_CLIENT)
@@ -21,14 +22,18 @@ def alive(request: HttpRequest) -> JsonResponse:
 def ready(request: HttpRequest) -> JsonResponse:
     """Answer 200 if no CHECKS find a problem, else 503; the body has the problems, for those who may read /metrics.
 
-    Answers 421 if `?database=` names another database than ours (`identity`)."""
+    Answers 421 if `?database=` names another database than ours (`identity`). Whoever may read /metrics is told with
+    `?url` where browsers find us, if not at localhost."""
     with suppress(DatabaseError):
         if "database" in request.GET and request.GET["database"] != identity():
             return JsonResponse({"database": "is not the one in ?database="}, status=421)
     problems = {name: problem for name, check in CHECKS.items() if (problem := check())}
-    if problems and not metrics.may_ask(request.META):  # what Redis or PostgreSQL says is nothing for strangers
+    may_ask = metrics.may_ask(request.META)
+    if problems and not may_ask:  # what Redis or PostgreSQL says is nothing for strangers
         return JsonResponse({"status": "unavailable"}, status=503)
     body = {name: problems.get(name, "ok") for name in CHECKS}
+    if "url" in request.GET and may_ask:
+        body["url"] = "" if validate_host("localhost", settings.ALLOWED_HOSTS) else mails.link("")
     return JsonResponse(body, status=503 if problems else 200)
 
 

@@ -1,5 +1,6 @@
 """`python -m codservice.onebox`: the whole service in the foreground, until Ctrl-C or SIGTERM."""
 
+import json
 import os
 import shutil
 import signal
@@ -56,16 +57,17 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
 
     def is_up() -> bool:
         nonlocal patience
-        status, body = web.get("/readyz")
+        status, body = web.get("/readyz?url")
         if status == 200:
+            url = json.loads(body).get("url") or web.url
             # “(new)” shows a misspelt DATA_DIR before anybody misses the data of the right one.
             is_new = layout.cluster.exists() and not had_data
             with suppress(OSError):
                 print(
                     f"codservice is up after {time.monotonic() - started:.1f} s; Ctrl-C stops it.\n"
-                    f"  Console   {web.url}/console/\n"
-                    f"  Account   {web.url}/account/\n"
-                    f"  API docs  {web.url}/api/docs\n"
+                    f"  Console   {url}/console/\n"
+                    f"  Account   {url}/account/\n"
+                    f"  API docs  {url}/api/docs\n"
                     f"  Data      {layout.data}{' (new)' if is_new else ''}",
                     flush=True,
                 )

@@ -39,6 +39,22 @@ def test_with_database_and_broker_it_is_ready(client):
     assert (answer.json()["database"], answer.json()["broker"]) == ("ok", "ok")
 
 
+@pytest.mark.parametrize(
+    ("hosts", "url"),
+    [
+        (["cod.example"], "https://cod.example"),
+        (["localhost", "cod.example"], ""),
+        (["*"], ""),
+        (["cod.example", "shop.example"], ""),  # it may be either
+    ],
+)
+def test_it_tells_make_run_where_it_is_if_not_at_localhost(client, settings, hosts, url):
+    settings.HTTPS, settings.ALLOWED_HOSTS = True, hosts
+    assert client.get("/readyz?url").json()["url"] == url
+    assert "url" not in client.get("/readyz").json()
+    assert "url" not in client.get("/readyz?url", REMOTE_ADDR="203.0.113.9").json()
+
+
 def test_while_the_first_migration_is_under_way_it_is_not_ready_and_no_log_is_filled(client, caplog):
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations")

@@ -60,8 +60,11 @@ def test_service_from_nothing_to_its_second_start(run):
     assert service.stop() == 0
     assert not [line for pid, line in below.items() if is_alive(pid)]
 
-    service = run(module="codservice.onebox").wait_until_up()
+    # As at boot, behind a proxy with HTTPS: at localhost it now answers 400.
+    service = run(module="codservice.onebox", HTTPS="true", ALLOWED_HOSTS="cod.example.dz", TRUSTED_PROXIES="1")
+    service.wait_until_up()
     assert "password" not in service.said()
+    assert "  Console   https://cod.example.dz/console/\n" in service.said()
     assert f"  Data      {service.data}\n" in service.said()
     assert service.stop() == 0
 
