@@ -32,9 +32,10 @@ Line = dict[str, Any]
 _HEAD = {"timestamp", "level", "logger", "event", "exception"}  # the rest of a line are fields
 
 _REDACTED = "[redacted]"
-# Ids pass as a whole, with or without hyphens; otherwise their digits would sometimes look like a telephone number.
+# Ids pass as a whole, with or without hyphens, and so does the folder of the sockets in /tmp (`Layout.runtime`);
+# otherwise their digits would sometimes look like a telephone number.
 _FORBIDDEN = re.compile(
-    r"(?P<id>\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b)"
+    r"(?P<id>\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b|codservice-\d+-[0-9a-f]{16}\b)"
     r"|cod_(?:live|test)_\w+"
     r"|whsec_[\w+/=-]+"
     # Links that are mailed to one person: Django logs the path of requests that it refuses or that fail.

@@ -231,7 +231,8 @@ def test_a_mailed_link_that_is_refused_or_fails_stays_a_secret(path, lines, db, 
     "text",
     [
         "0199d9a0-0550-7123-8456-021234567890", "2026-01-02T03:04:05.066123Z", "127.0.0.1:54321", "took 0.055012 s",
-        "10.20.30.40", "1000 of 250000 rows",
+        "10.20.30.40", "1000 of 250000 rows", "/tmp/codservice-0-27648178f9ddd1e0/valkey/valkey.sock",
+        "unix://%2Ftmp%2Fcodservice-1000-f0551234567abcde",
     ],
 )  # fmt: skip
 def test_the_net_lets_ids_times_and_addresses_pass(text):
