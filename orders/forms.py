@@ -58,6 +58,7 @@ class LineForm(Form):
     product = WrittenText(label=_("Product or SKU"), max_length=255)
     quantity = QuantityField(label=_("Quantity"), min_value=1, max_value=MAX_QUANTITY, initial=1)
     unit_price = AmountField(label=_("Price"), max_length=20, required=False)
+    shown_price = AmountField(max_length=20, required=False, widget=forms.HiddenInput)
     details = FreeText(label=_("Details"), required=False, help_text=_("One on each line, such as size: M."))
 
     def __init__(self, data: Any, number: int, written: Any) -> None:
@@ -259,6 +260,8 @@ class OrderForm(Form):
                 product_id, name = item.product_id, item.product_name
             elif product:
                 product_id, name = product.id, product.name
+                if data["unit_price"] == data["shown_price"]:  # left as it was for the product that was there
+                    price = item.unit_price if item and item.product_id == product.id else product.price
             else:
                 product_id, name = None, data["product"]
             yield {
@@ -336,6 +339,7 @@ def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
             f"line-{number}-product": item.product_name,
             f"line-{number}-quantity": item.quantity,
             f"line-{number}-unit_price": written_amount(item.unit_price),
+            f"line-{number}-shown_price": written_amount(item.unit_price),
             f"line-{number}-details": "\n".join(_detail_lines(item.attributes)),
         }
     return written

@@ -328,6 +328,27 @@ def test_an_order_that_has_ended_is_the_beginning_of_a_new_one(
         assert browser.get(f"{PAGE}?like={id_}").status_code == 404
 
 
+def filled(answer: HttpResponse) -> dict[str, Any]:
+    """Return the form of a page as it is filled in."""
+    form = answer.context["form"]
+    values = {field.html_name: field.value() for part in (form, *form.lines) for field in part}
+    return {name: "" if value is None else value for name, value in values.items()}
+
+
+def test_another_product_in_a_new_order_like_an_old_one_has_its_own_price(
+    browser: Client, order: Order, alice: Account
+) -> None:
+    ProductFactory(account=alice, sku="A-1", name="Article", price=Decimal("1500"))
+    Order.objects.update(total_amount=4300, shipping_fee=0)
+    lifecycle.cancel(order.id, reason="", actor=Actor(Role.AGENT, "Samira"))
+    like = f"{PAGE}?like={order.id}"
+    sent = filled(browser.get(like)) | {"line-0-product": "A-1"}
+    answer = browser.post(like, filled(browser.post(like, sent | {"more": "1"})))
+    new = Order.objects.get(id=answer.url.split("/")[-1])
+    line = new.items.get(position=0)
+    assert (line.sku, line.unit_price, line.attributes, new.total_amount) == ("A-1", 1500, {"items": "M"}, 3500)
+
+
 def test_wilayas_are_named_in_the_readers_language(browser: Client) -> None:
     browser.cookies.load({"django_language": "ar-dz"})
     assert "16 الجزائر" in browser.get(PAGE).content.decode()
@@ -367,7 +388,7 @@ def test_a_new_field_of_orders_is_asked_for_and_shown_again(order: Order) -> Non
     assert OrderForm.base_fields.keys() == {"id", *SENT}
     assert form.fields.keys() == form.initial.keys()
     asked = {"product_id": "product", "product_name": "product", "attributes": "details"}
-    assert LineForm.base_fields.keys() == {"item", *(asked.get(name, name) for name in SENT_OF_LINE)}
+    assert LineForm.base_fields.keys() == {"item", "shown_price", *(asked.get(name, name) for name in SENT_OF_LINE)}
 
 
 @pytest.mark.parametrize(("language", "commune"), [("fr", "Bab El Oued"), ("ar-dz", "باب الوادي")])
@@ -384,6 +405,21 @@ def test_a_line_whose_name_is_a_sku_by_now_keeps_its_name(browser: Client, order
     ProductFactory(account=alice, sku="Voile", name="Voile de coton", price=Decimal("700"))
     correct(browser, order, customer_phone="0550 99 88 77")
     assert edits(order).keys() == {"customer_phone"}
+
+
+def test_another_product_has_its_own_price_unless_one_is_written(browser: Client, order: Order, alice: Account) -> None:
+    article = ProductFactory(account=alice, sku="A-1", name="Article", price=Decimal("1500"))
+    total = order.total_amount
+    correct(browser, order, **{"line-0-product": "A-1"})
+    line = order.items.get(position=0)
+    assert (line.product_id, line.product_name, line.unit_price) == (article.id, "Article", Decimal(1500))
+    assert line.attributes == {"items": "M"}
+    order.refresh_from_db()
+    assert order.total_amount == total - 2 * 400
+    correct(browser, order, **{"line-0-product": "ROBE-M", "line-0-unit_price": "1700"})
+    assert order.items.get(position=0).unit_price == Decimal(1700)
+    correct(browser, order, **{"line-0-product": "ROBE-M"})
+    assert order.items.get(position=0).unit_price == Decimal(1700), "it is the same product"
 
 
 def test_what_is_corrected_is_in_the_history(browser: Client, order: Order) -> None:
@@ -519,6 +555,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client
         {"line-0-quantity": "3", "total_amount": "4000"},
         {"line-0-details": "taille: M\r\nnom: Robe: rouge\r\nitems: L"},
         {"line-0-product": "", "line-2-product": "ROBE-M", "line-2-quantity": "5", "line-2-unit_price": ""},
+        {"line-1-product": "ROBE-M"},
     ],
 )
 def test_a_second_press_is_not_told_that_somebody_else_changed_it(
