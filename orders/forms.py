@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any, cast
 from uuid import UUID
@@ -18,7 +19,7 @@ from codservice.accounts.models import Account
 from codservice.bidi import unturned
 from codservice.errors import Invalid
 from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, WrittenText
-from codservice.i18n_tags import listed, written_amount
+from codservice.i18n_tags import dinars, listed, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
@@ -28,6 +29,7 @@ from orders.templatetags.orders import name_of, wilaya_choices
 LINES, MORE_LINES = 3, 3
 MOST_NAMED = 5  # SKUs that are named when several products have the same name
 LONGEST_OPEN, CLOCKS_DIFFER = timedelta(days=7), timedelta(minutes=10)
+_OF_THE_FORM = {"id", "shown_fee", "fee_for", "shown_total"}  # fields that an order does not have
 
 
 class PhoneField(WrittenText):
@@ -155,7 +157,41 @@ def _age(id_: UUID) -> timedelta:
     return timedelta(seconds=time.time() - (id_.int >> 80) / 1000)
 
 
-class OrderForm(Form):
+class DeliveryForm(Form):
+    """A form in which a delivery may move to another place. Who leaves the fee is shown the merchant's there once.
+
+    Its hidden fields say which fee was shown, and for which place.
+    """
+
+    shown_fee = AmountField(max_length=20, required=False, widget=forms.HiddenInput)
+    fee_for = forms.CharField(max_length=20, required=False, widget=forms.HiddenInput)
+    account_id: UUID
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """The codes of the wilaya and delivery type that are entered, or None when they cannot be read."""
+        raise NotImplementedError
+
+    @cached_property
+    def proposed_fee(self) -> Decimal | None:
+        """The merchant's fee for this place, or None when they have set none."""
+        return fees.by_place(self.account_id).get(self.place) if self.place else None
+
+    @property
+    def needs_fee(self) -> bool:
+        """Whether the place has changed, the merchant's fee there differs, and nobody has looked at the fee."""
+        fee, shown, shown_for = map(self.cleaned_data.get, ("shipping_fee", "shown_fee", "fee_for"))
+        is_seen = self.place is None or shown_for in ("", "-".join(self.place))
+        return fee == shown and not is_seen and self.proposed_fee not in (None, fee)
+
+
+def showing_fee(fee: Decimal, place: tuple[str, str]) -> dict[str, str]:
+    """The values of the fields of a fee that is shown for a place."""
+    written = written_amount(fee)
+    return {"shipping_fee": written, "shown_fee": written, "fee_for": "-".join(place)}
+
+
+class OrderForm(DeliveryForm):
     id = FutureId()
     customer_name = WrittenText(label=_("Name"), max_length=255)
     customer_phone = PhoneField(label=_("Phone"), max_length=phones.MAX_LENGTH)
@@ -200,10 +236,31 @@ class OrderForm(Form):
         """
         written = written or {"id": uuid7()}
         super().__init__(data, initial=written)
-        self.account, self.items = account, items
+        self.account, self.account_id, self.items = account, account.id, items
         chosen = cast(forms.ChoiceField, self.fields["customer_wilaya"])
         chosen.choices = wilaya_choices(gettext("Choose a wilaya"))
         self.lines = [LineForm(data, number, written) for number in range(lines)]
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        wilaya, kind = map(self.cleaned_data.get, ("customer_wilaya", "delivery_type"))
+        return (wilaya, kind) if wilaya and kind else None
+
+    def clean(self) -> dict[str, Any]:
+        """Show the merchant's fee in place of one that was left from another place."""
+        if self.needs_fee and self.place and self.proposed_fee is not None:
+            self.data = self.data.dict() | showing_fee(self.proposed_fee, self.place)
+            wilaya, kind = self.place
+            said = {
+                "wilaya": name_of(regions.wilaya(wilaya)),
+                "delivery": DeliveryType(kind).label,
+                "fee": dinars(self.proposed_fee),
+            }
+            self.add_error(
+                "shipping_fee",
+                _("Nothing has been saved yet. Check your fee for %(wilaya)s (%(delivery)s): %(fee)s DA.") % said,
+            )
+        return self.cleaned_data
 
     def clean_customer_commune(self) -> str:
         text, wilaya = self.cleaned_data["customer_commune"], self.cleaned_data.get("customer_wilaya")
@@ -226,12 +283,12 @@ class OrderForm(Form):
         lines = list(self._lines(readable, catalog))
         if not self.is_valid() or any(line.errors for line in written):
             return None
-        data = {name: value for name, value in self.cleaned_data.items() if value is not None and name != "id"}
+        asked = self.cleaned_data.items()
+        data = {name: value for name, value in asked if value is not None and name not in _OF_THE_FORM}
         if not data.get("external_id"):
             data.pop("external_id", None)
         if "shipping_fee" not in data:
-            place = data["customer_wilaya"], data["delivery_type"]
-            data["shipping_fee"] = fees.by_place(self.account.id).get(place, Decimal())
+            data["shipping_fee"] = self.proposed_fee or Decimal()
         price = sum((line["unit_price"] * line["quantity"] for line in lines), data["shipping_fee"])
         data["total_amount"] = self._total(data.get("total_amount"), price)
         try:
@@ -304,7 +361,6 @@ class CorrectionForm(OrderForm):
         """As in OrderForm, but without `items` if no line changes, so that the catalog is not looked up again."""
         if (body := super().body()) is None:
             return None
-        body.pop("shown_total", None)
         if body["items"] == [_kept(item) for item in self.items]:
             del body["items"]
         return body
@@ -330,8 +386,8 @@ def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
         "customer_phone_2": order.customer_phone_2 or "",
         "customer_wilaya": order.wilaya_code,
         "customer_commune": commune,
-        "shipping_fee": written_amount(order.shipping_fee),
         "total_amount": written_amount(order.total_amount),
+        **showing_fee(order.shipping_fee, (order.wilaya_code, order.delivery_type)),
     }
     for number, item in enumerate(items):
         written |= {

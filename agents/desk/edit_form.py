@@ -15,11 +15,11 @@ from agents.desk import notices
 from codservice import values
 from codservice.accounts.models import User
 from codservice.errors import Refused
-from codservice.form_fields import AmountField, Form, FreeText, QuantityField, WrittenText
+from codservice.form_fields import AmountField, FreeText, QuantityField, WrittenText
 from codservice.i18n_tags import listed, written_amount
 from inventory.models import Product
-from orders import editing, fees, phones, regions
-from orders.forms import PhoneField, no_commune
+from orders import editing, phones, regions
+from orders.forms import DeliveryForm, PhoneField, no_commune, showing_fee
 from orders.models import (
     MAX_ATTRIBUTE_NAME,
     MAX_ATTRIBUTE_VALUE,
@@ -109,7 +109,7 @@ class Line:
         return self.item is None or any(field.errors for field in chain(self.details, *self.more))
 
 
-class EditForm(Form):
+class EditForm(DeliveryForm):
     """What can be changed in a pending order, at the version that the agent saw.
 
     `data` is validated; `written`, what was entered so far, is only shown again. The second phone, delivery type,
@@ -126,7 +126,6 @@ class EditForm(Form):
         label=_("Delivery"), choices=DeliveryType.choices, required=False, widget=forms.RadioSelect
     )
     shipping_fee = AmountField(label=_("Shipping fee"), max_length=20)
-    fee_for = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)  # where the fee was seen for
     discount = AmountField(label=_("Discount"), max_length=20, required=False)
     q = WrittenText(label=_("Find a product"), max_length=100, required=False)
 
@@ -139,7 +138,7 @@ class EditForm(Form):
         agent: User,
         written: Mapping[str, str] | None = None,
     ) -> None:
-        self.order, self.agent = order, agent
+        self.order, self.account_id, self.agent = order, order.account_id, agent
         discount = editing.discount(order, items)
         self.surcharge = max(-discount, Decimal())
         initial = {
@@ -150,9 +149,8 @@ class EditForm(Form):
             "wilaya": name_of(regions.wilaya(order.wilaya_code)),
             "commune": name_of(regions.commune(order.commune_code)) if order.commune_code else order.customer_commune,
             "delivery_type": order.delivery_type,
-            "shipping_fee": written_amount(order.shipping_fee),
-            "fee_for": f"{order.wilaya_code}-{order.delivery_type}",
             "discount": written_amount(discount) if discount > 0 else "",
+            **showing_fee(order.shipping_fee, (order.wilaya_code, order.delivery_type)),
         }
         self.before = initial
         super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s")
@@ -221,7 +219,6 @@ class EditForm(Form):
 
     @cached_property
     def place(self) -> tuple[str, str] | None:
-        """The codes of the wilaya and delivery type that are entered, or None when they cannot be read."""
         kind = self["delivery_type"].value() or self.order.delivery_type
         try:
             wilaya = regions.find_wilaya(str(self["wilaya"].value() or "")[:255])
@@ -229,15 +226,10 @@ class EditForm(Form):
             return None
         return (wilaya.code, kind) if kind in DeliveryType.values else None
 
-    @cached_property
-    def proposed_fee(self) -> Decimal | None:
-        """The merchant's fee for this place, or None when they have set none."""
-        return fees.by_place(self.order.account_id).get(self.place) if self.place else None
-
     def take_fee(self) -> None:
         """Fill in the proposed fee, if there is one."""
         if self.proposed_fee is not None and self.place:
-            self.initial |= {"shipping_fee": written_amount(self.proposed_fee), "fee_for": "-".join(self.place)}
+            self.initial |= showing_fee(self.proposed_fee, self.place)
 
     @property
     def total(self) -> Decimal:
@@ -312,14 +304,6 @@ class EditForm(Form):
                 f"name0-{line.key}", _("A line can have at most %(most)d details.") % {"most": MAX_ATTRIBUTES}
             )
         data[f"attributes-{line.key}"] = attributes
-
-    @property
-    def needs_fee(self) -> bool:
-        """Whether the place has changed, the merchant's fee there differs, and nobody has looked at the fee."""
-        data = self.cleaned_data
-        is_same = data["shipping_fee"] == self.order.shipping_fee
-        is_seen = self.place is None or "-".join(self.place) == (data["fee_for"] or self.before["fee_for"])
-        return is_same and not is_seen and self.proposed_fee not in (None, self.order.shipping_fee)
 
     def changes(self) -> editing.Edit:
         """What differs from the order. Another spelling of the same place is no change."""

@@ -303,6 +303,15 @@ def test_another_wilaya_proposes_its_fee_and_drops_the_commune(page: Page, fees:
     assert (order.delivery_type, order.shipping_fee, order.total_amount) == ("desk", Decimal(450), Decimal(4050))
 
 
+def test_each_other_place_proposes_its_fee(page: Page, alice: Account, fees: None) -> None:
+    ShippingFee.objects.create(account=alice, wilaya_code="01", home=1200)
+    page.save(wilaya="Oran", delivery_type="home")
+    assert page.save(wilaya="Adrar").status_code == 200
+    assert (page.order.version, page.fields["shipping_fee"]) == (1, "1200")
+    page.save()
+    assert (page.order.wilaya_code, page.order.shipping_fee) == ("01", Decimal(1200))
+
+
 def test_places_are_in_the_readers_script_and_stay_the_same_places(browser: Client, order: Order, fees: None) -> None:
     browser.cookies["django_language"] = "ar-dz"
     page = Page(browser, order)

@@ -349,6 +349,26 @@ def test_another_product_in_a_new_order_like_an_old_one_has_its_own_price(
     assert (line.sku, line.unit_price, line.attributes, new.total_amount) == ("A-1", 1500, {"items": "M"}, 3500)
 
 
+@pytest.fixture
+def own_fees(alice: Account) -> None:
+    ShippingFee.objects.create(account=alice, wilaya_code="01", home=1200, desk=Decimal("800.50"))
+    ShippingFee.objects.create(account=alice, wilaya_code="16", home=400, desk=400)
+    ShippingFee.objects.create(account=alice, wilaya_code="31", home=700)
+
+
+@pytest.mark.usefixtures("own_fees")
+def test_a_new_order_like_an_old_one_shows_the_fee_of_another_place_once(browser: Client, order: Order) -> None:
+    Order.objects.update(total_amount=4700, shipping_fee=400)
+    lifecycle.cancel(order.id, reason="", actor=Actor(Role.AGENT, "Samira"))
+    like = f"{PAGE}?like={order.id}"
+    moved = filled(browser.get(like)) | {"customer_wilaya": "01", "customer_commune": "", "customer_phone": "12"}
+    refused = browser.post(like, filled(browser.post(like, moved | {"more": "1"})))
+    assert len(problems(refused)) == 2, "both at once"
+    answer = browser.post(like, filled(refused) | {"customer_phone": "0550 12 34 56"})
+    new = Order.objects.get(id=answer.url.split("/")[-1])
+    assert (new.wilaya_code, new.shipping_fee, new.total_amount) == ("01", 1200, 5500)
+
+
 def test_wilayas_are_named_in_the_readers_language(browser: Client) -> None:
     browser.cookies.load({"django_language": "ar-dz"})
     assert "16 الجزائر" in browser.get(PAGE).content.decode()
@@ -385,7 +405,7 @@ def test_a_new_field_of_orders_is_asked_for_and_shown_again(order: Order) -> Non
     """A correction would empty any field that its form does not show."""
     form = CorrectionForm(order=order)
 
-    assert OrderForm.base_fields.keys() == {"id", *SENT}
+    assert OrderForm.base_fields.keys() == {"id", "shown_fee", "fee_for", *SENT}
     assert form.fields.keys() == form.initial.keys()
     asked = {"product_id": "product", "product_name": "product", "attributes": "details"}
     assert LineForm.base_fields.keys() == {"item", "shown_price", *(asked.get(name, name) for name in SENT_OF_LINE)}
@@ -420,6 +440,52 @@ def test_another_product_has_its_own_price_unless_one_is_written(browser: Client
     assert order.items.get(position=0).unit_price == Decimal(1700)
     correct(browser, order, **{"line-0-product": "ROBE-M"})
     assert order.items.get(position=0).unit_price == Decimal(1700), "it is the same product"
+
+
+@pytest.mark.usefixtures("own_fees")
+def test_a_fee_left_from_another_place_is_not_saved_until_the_one_there_is_shown(browser: Client, order: Order) -> None:
+    Order.objects.update(total_amount=4700, shipping_fee=400)
+    page = f"{PAGE[:-3]}{order.id}/correct"
+    sent = filled(browser.get(page)) | {"customer_commune": ""}
+    answer = browser.post(page, sent | {"customer_wilaya": "01", "delivery_type": "desk"})
+    assert problems(answer) == ["Nothing has been saved yet. Check your fee for Adrar (Stop desk): 800.50 DA."]
+    sent = filled(answer)
+    assert (sent["shipping_fee"], edits(order)) == ("800.50", {})
+    answer = browser.post(page, sent | {"customer_wilaya": "31", "delivery_type": "home"})
+    assert problems(answer) == ["Nothing has been saved yet. Check your fee for Oran (Home delivery): 700 DA."]
+    for _press in range(2):
+        assert browser.post(page, filled(answer)).status_code == 302
+        order.refresh_from_db()
+        assert (order.version, order.wilaya_code, order.shipping_fee, order.total_amount) == (2, "31", 700, 5000)
+
+
+@pytest.mark.usefixtures("own_fees")
+@pytest.mark.parametrize(
+    ("changes", "fee"),
+    [
+        ({"customer_wilaya": "01", "shipping_fee": "500"}, 500),
+        ({"customer_wilaya": "01", "shipping_fee": ""}, 1200),
+        ({"customer_wilaya": "31", "delivery_type": "desk"}, 450),  # for which the merchant has set none
+        ({"delivery_type": "home"}, 450),
+    ],
+)
+def test_a_fee_that_is_written_or_without_another_is_saved_at_once(
+    changes: dict[str, str], fee: int, browser: Client, order: Order
+) -> None:
+    Order.objects.update(shipping_fee=450, delivery_type="home", wilaya_code="16", customer_wilaya="16")
+    assert correct(browser, order, customer_commune="", **changes).status_code == 302
+    order.refresh_from_db()
+    assert order.shipping_fee == fee
+
+
+@pytest.mark.usefixtures("own_fees")
+def test_the_fee_is_the_merchants_to_decide(browser: Client, order: Order) -> None:
+    Order.objects.update(shipping_fee=400)
+    page = f"{PAGE[:-3]}{order.id}/correct"
+    answer = correct(browser, order, customer_wilaya="01", customer_commune="")
+    assert browser.post(page, filled(answer) | {"shipping_fee": "400"}).status_code == 302
+    order.refresh_from_db()
+    assert (order.wilaya_code, order.shipping_fee) == ("01", 400)
 
 
 def test_what_is_corrected_is_in_the_history(browser: Client, order: Order) -> None:

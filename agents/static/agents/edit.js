@@ -239,7 +239,7 @@
     feeFor = wilaya;
     isFeeWanted = false;
     take(document.getElementById("fee"), page.getElementById("fee"), sent);
-    for (const name of ["shipping_fee", "fee_for"]) {
+    for (const name of ["shipping_fee", "shown_fee", "fee_for"]) {
       const field = form.elements[name];
       if (field.value === sent.get(name)) field.value = page.querySelector(`[name=${name}]`).value;
     }
