@@ -10,12 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
-from agents.desk import assignment, claims, hours, planning, shown
+from agents.desk import assignment, claims, customer, hours, planning, shown
 from agents.models import CallingRules
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
@@ -33,6 +34,13 @@ class NotHeld(Refused):
 
     code, status = "customer_not_held", 409
     message = _("This customer is no longer yours. Nothing was saved. Press Next order.")
+
+
+class NoDuplicate(Refused):
+    """What the order was perhaps a duplicate of is canceled too, or no longer like it."""
+
+    code, status = "not_a_duplicate", 409
+    message = _("The other order was canceled or changed meanwhile: this one may be the only one left.")
 
 
 # The outcome of the call that a cancellation implies. For any other reason, the customer answered.
@@ -81,11 +89,21 @@ def confirm_all(screen: Screen, *, note: str = "", note_id: UUID | None = None) 
 
 
 def cancel(
-    screen: Screen, order_id: UUID, why: CancelReason, *, details: str = "", note: str = "", note_id: UUID | None = None
+    screen: Screen,
+    order_id: UUID,
+    why: CancelReason,
+    *,
+    details: str = "",
+    is_flagged: bool = False,
+    note: str = "",
+    note_id: UUID | None = None,
 ) -> None:
-    """Cancel one order."""
+    """Cancel one order; if `is_flagged`, because the screen said that it is perhaps a duplicate. Also raises
+    NoDuplicate then.
+    """
     call = Call(screen.agent, _CALL_OF.get(why, Outcome.ANSWERED), note, note_id)
-    _decide(screen, order_id, partial(lifecycle.cancel, reason=why.kept_as(details)), call)
+    move = _cancel_flagged if is_flagged else lifecycle.cancel
+    _decide(screen, order_id, partial(move, reason=why.kept_as(details)), call)
 
 
 def edit(screen: Screen, order_id: UUID, changes: editing.Edit) -> Order:
@@ -131,6 +149,19 @@ def _decide(screen: Screen, order_id: UUID, move: Callable[..., Order], call: Ca
         _check_held(screen, order_id)
         move(order_id, actor=Actor.of_staff(screen.agent), seen_version=screen.seen[order_id], call=call)
         _let_go_if_decided(screen, _renew_or_refuse(screen))
+
+
+def _cancel_flagged(order_id: UUID, **said: Any) -> Order:
+    """Cancel the order unless none like it stays. All of them are locked: of two that are canceled at the same moment,
+    each as a duplicate of the other, one stays.
+    """
+    others = customer.duplicates([order_id])[order_id]
+    lifecycle.lock(Order.live.filter(id__in=[order_id, *(other.id for other in others)]))
+    is_duplicate = bool(customer.duplicates([order_id])[order_id])
+    order = lifecycle.cancel(order_id, **said)  # what is wrong with the order itself is said first
+    if not is_duplicate:
+        raise NoDuplicate
+    return order
 
 
 def _let_go_if_decided(screen: Screen, phone: str) -> None:

@@ -193,6 +193,12 @@ class OutcomeForm(Form):
         return data["outcome"] == self.CONFIRM and data["asked"] != data["order"]
 
     @property
+    def is_flagged(self) -> bool:
+        """Whether an order is being canceled as a duplicate, as the page had flagged it."""
+        data = self.cleaned_data
+        return data["why"] == CancelReason.DUPLICATE and str(data["order"]) in self.data.getlist("flagged")
+
+    @property
     def written(self) -> str:
         """Everything that was typed in words, also in panels that are closed, to be shown again."""
         names = ("details", "handover_reason", "skip_reason", "note")

@@ -213,6 +213,7 @@ def _sent(request: HttpRequest) -> QueryDict:
     sent = request.POST.copy()
     if order_id := sent.get("duplicate"):
         sent["order"], sent["outcome"] = order_id, f"{OutcomeForm.CANCEL}:{CancelReason.DUPLICATE}"
+        sent["flagged"] = order_id
     return sent
 
 
@@ -318,7 +319,8 @@ def _write(form: OutcomeForm) -> None:
         case form.CONFIRM_ALL:
             decisions.confirm_all(screen, **said)
         case form.CANCEL:
-            decisions.cancel(screen, data["order"], CancelReason(data["why"]), details=data["details"], **said)
+            why, details = CancelReason(data["why"]), data["details"]
+            decisions.cancel(screen, data["order"], why, details=details, is_flagged=form.is_flagged, **said)
         case _:
             decisions.note_call(screen, form.call(), to=data["to"])
 

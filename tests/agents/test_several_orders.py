@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -19,6 +20,7 @@ from orders.models import MAX_LINES, CallNote, CallState, Order, Status
 from tests.agents.screens import DESK, Screen, next_order, order_page, sums, take, told
 from tests.agents.states import statuses
 from tests.factories import ProductFactory, make_order, order_line
+from tests.harness.background import at_once
 from tests.harness.client import browser_of
 from webhooks.models import Event
 
@@ -118,6 +120,51 @@ def test_a_duplicate_is_cancelled_by_one_button(alice: Account, browser: Client)
     screen.press("", order=str(first.id), duplicate=str(second.id))
     second.refresh_from_db()
     assert (second.status, second.cancel_reason) == (Status.CANCELED, "Duplicate")
+
+
+@pytest.mark.parametrize("by", ["box", "panel"])
+@pytest.mark.parametrize("who", ["merchant", "colleague", "another tab"])
+def test_the_last_order_is_not_cancelled_as_a_duplicate(
+    who: str, by: str, alice: Account, browser: Client, colleague: User
+) -> None:
+    first = make_order(alice)
+    second = make_order(alice, phone="0770999999" if who == "colleague" else first.customer_phone)
+    other = take(browser_of(colleague) if who == "colleague" else browser, first)
+    screen = take(browser, second)
+    assert "Cancel as duplicate" in screen.text
+    if who == "merchant":
+        lifecycle.cancel(first.id, actor=Actor(Role.MERCHANT, "API key shop"))
+    else:
+        other.press("", duplicate=str(first.id))
+    presses = {"box": ("", {"duplicate": str(second.id)}), "panel": ("cancel:Duplicate", {"flagged": str(second.id)})}
+    outcome, data = presses[by]
+    back = screen.press(outcome, **{"order": str(second.id), **data})
+    assert (back.status_code, statuses()) == (409, ["canceled", "pending_confirmation"])
+    assert told(back).endswith("Nothing was saved.")
+    if who == "colleague":
+        assert "this one may be the only one left" in told(back)
+    screen.read(back)
+    assert "Cancel as duplicate" not in screen.text
+    assert CallNote.objects.filter(order=second).count() == 0
+    assert screen.press("cancel:Duplicate").status_code == 302  # the agent knows better
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_cancelled_at_once_as_duplicates_of_each_other_one_stays(
+    alice: Account, agent: User, colleague: User
+) -> None:
+    for number in range(4):
+        phones, name = (f"055012340{number}", f"066012340{number}"), f"Amine {number}"
+        twins = [make_order(alice, phone=phone, customer_name=name) for phone in phones]
+        screens = [take(browser_of(who), twin) for who, twin in zip((agent, colleague), twins, strict=True)]
+        assert all("Cancel as duplicate" in screen.text for screen in screens)
+        answers = at_once(2, partial(_press_duplicate, screens, twins))
+        assert sorted(answers) == [302, 409]
+    assert sorted(statuses()) == ["canceled"] * 4 + ["pending_confirmation"] * 4
+
+
+def _press_duplicate(screens: list[Screen], orders: list[Order], number: int) -> int:
+    return screens[number].press("", pause="on", duplicate=str(orders[number].id)).status_code
 
 
 @pytest.mark.parametrize("details", ["", "CMD-12"])
