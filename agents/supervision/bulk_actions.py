@@ -111,6 +111,7 @@ class Assign(BulkAction):
 
 class Requeue(BulkAction):
     name, label = "requeue", gettext_lazy("Put back in the queue")
+    spares_called = True
 
     def can(self, status: str, call_state: str) -> bool:
         return status == Status.PENDING and call_state == CallState.REVIEW

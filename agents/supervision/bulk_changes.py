@@ -32,18 +32,20 @@ CHANGES = F("version") + Coalesce(Subquery(_NOTES), 0)
 
 
 def requeue(seen: Mapping[UUID, int], *, supervisor: User) -> dict[UUID, Refused]:
-    """Put orders from review back into the queue, with all their attempts again. Returns those that stay, as Changed.
+    """Put orders from review back into the queue, with all their attempts again. Returns why some stay as they are:
+    HeldByAnother while somebody is calling the customer, or Changed.
 
     Those with a note since stay too: nobody has looked at why they are in review now.
     """
     with transaction.atomic():
         waiting = Order.live.filter(id__in=list(seen), status=Status.PENDING, call_state=CallState.REVIEW)
         orders = lifecycle.lock(waiting)
-        changed = _changed(orders, seen)
-        orders = [order for order in orders if order.id not in changed]
-        plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
-        lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, call_words.Noted.REQUEUED), plans)
-    return {id_: lifecycle.Changed() for id_ in seen.keys() - plans.keys()}
+        refused: dict[UUID, Refused] = {id_: lifecycle.Changed() for id_ in seen.keys() - {each.id for each in orders}}
+        refused |= _left_alone(orders, seen)
+        free = [order for order in orders if order.id not in refused]
+        plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in free}
+        lifecycle.add_call_notes(free, Call(supervisor, Outcome.NOTE, call_words.Noted.REQUEUED), plans)
+    return refused
 
 
 def assign(seen: Mapping[UUID, int], *, to: User, supervisor: User) -> dict[UUID, Refused]:

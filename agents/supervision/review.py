@@ -1,5 +1,7 @@
 """Orders that agents could not decide: too many attempts, wrong number, handed over. A supervisor calls or requeues."""
 
+from collections import Counter
+
 from django.contrib import messages
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import JSONObject
@@ -13,7 +15,6 @@ from agents.desk.forms import OLD_PAGE, read_seen
 from agents.supervision import bulk_changes, for_supervisors, requeued, stays
 from codservice import values
 from codservice.long_lists import BoundedPaginator
-from orders import lifecycle
 from orders.models import CallNote, CallState, Order, OrderEdit, Status
 
 PER_PAGE = 50
@@ -81,6 +82,6 @@ def _requeue(request: HttpRequest) -> HttpResponse:
     count = len(seen) - len(refused)
     if count:
         messages.success(request, requeued(count))
-    if refused:
-        messages.warning(request, stays(len(refused), lifecycle.Changed().message))
+    for why, left in Counter(map(str, refused.values())).most_common():
+        messages.warning(request, stays(left, why))
     return redirect("admin:review")

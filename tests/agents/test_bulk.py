@@ -606,6 +606,16 @@ def test_what_waits_for_review_goes_back(orders: list[Order], browser: Client) -
     assert list(Order.objects.filter(call_state="retry").values_list("call_attempts", flat=True)) == [0, 0]
 
 
+def test_who_is_called_from_review_does_not_go_back(orders: list[Order], supervisor: User, browser: Client) -> None:
+    Order.objects.update(call_state=CallState.REVIEW)
+    asked = look(browser, "requeue", every="1")
+    claims.take(orders[0].id, agent=supervisor)
+    stays = "1 order stays as it is: Somebody is calling this customer."
+    assert stays in look(browser, "requeue", every="1").content.decode()
+    said = pressed(browser, asked.context["seen"], "requeue", every="1")
+    assert said == ["3 orders are back in the queue.", stays]
+
+
 def test_a_look_says_why_orders_stay(orders: list[Order], agent: User, browser: Client) -> None:
     """Each reason once, with its count, as after a press."""
     lifecycle.confirm(orders[0].id, actor=Actor.of_staff(agent))

@@ -142,6 +142,30 @@ def test_what_a_colleague_has_dealt_with_since_stays(
     assert (for_review.call_state, other.call_state) == (CallState.REVIEW, CallState.RETRY)
 
 
+def test_whom_a_supervisor_is_calling_does_not_go_back(
+    for_review: Order, alice: Account, supervisor: User, browser: Any
+) -> None:
+    """Their own page had been opened before, or is a colleague's."""
+    for phone in ("0661 11 22 33", "0661 11 22 44"):
+        make_order(alice, phone=phone)
+    Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
+    seen = shown(browser)
+    claims.take(for_review.id, agent=supervisor)
+    changed = Order.objects.latest("id")
+    lifecycle.cancel(changed.id, actor=Actor.of_staff(supervisor))
+
+    response = browser.post(REVIEW, {"order": seen, "requeue": "1"}, follow=True)
+
+    first, *others = said(response)
+    assert first == "1 order is back in the queue."
+    assert sorted(others) == [
+        "1 order stays as it is: Somebody is calling this customer.",
+        f"1 order stays as it is: {lifecycle.Changed().message}",
+    ]
+    for_review.refresh_from_db()
+    assert (for_review.call_state, for_review.call_attempts) == (CallState.REVIEW, 6)
+
+
 @pytest.mark.parametrize("sent", [["{id}"], ["{id}:x"], ["{id}:2", "no id"]])
 def test_nothing_goes_back_from_a_page_that_does_not_say_what_it_showed(
     sent: list[str], for_review: Order, browser: Any
